@@ -1,0 +1,277 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// By says who acts, through which door and why; it goes into the audit trail.
+type By struct {
+	Who  string // a person's or a program's name; never empty
+	Door string // "cli", "library", "api", "dashboard", "pawl" (the system itself)
+	Why  string
+}
+
+// Page asks for a part of a list.
+type Page struct {
+	Limit int    // default 50, at most 1000
+	After string // the Next of the page before; "" begins
+}
+
+// DeadLetters keeps the records of deaths. It always lives in a SQL database; a store without one is given one.
+type DeadLetters interface {
+	// RecordDeaths writes letters with their alert rows. Recording is idempotent: a letter whose id is there already
+	// is left untouched and raises no alert. Stores record what they settle themselves; this is for deaths elsewhere.
+	RecordDeaths(ctx context.Context, letters []DeadLetter) ([]Recorded, error)
+	// Letters lists, newest first, by time of death and then id. It does not decode envelopes.
+	Letters(ctx context.Context, filter LetterFilter, page Page) (LetterPage, error)
+	// Letter returns one, or ErrNotFound.
+	Letter(ctx context.Context, id ID) (DeadLetter, error)
+	// CountLetters counts what the filter matches.
+	CountLetters(ctx context.Context, filter LetterFilter) (int, error)
+	// MoveLetters changes the status of letters, each if its present status allows it (Move.Allowed), with the audit
+	// row and the pushed job in the same transaction. A refused move changes nothing and does not stop the others.
+	MoveLetters(ctx context.Context, moves []Move) ([]error, error)
+	// ForgetLetter removes a letter, audited; false when there was none.
+	ForgetLetter(ctx context.Context, id ID, by By) (bool, error)
+	// Audit lists the trail, newest first.
+	Audit(ctx context.Context, filter AuditFilter, page Page) (AuditPage, error)
+}
+
+// Recorded is what became of one letter.
+type Recorded struct {
+	ID  ID
+	New bool // false: it was there already
+}
+
+// LetterFilter picks letters; zero fields match all. Times are of the death.
+type LetterFilter struct {
+	Status        []Status
+	Class         []DeathClass
+	Reason        Reason
+	Kind          string
+	Queue         string
+	Connection    string
+	Fingerprint   string
+	CorrelationID string
+	Tag           string
+	JobID         ID
+	Since, Until  time.Time // Since <= death < Until
+	Text          string    // part of exception type or message
+	OldestFirst   bool
+}
+
+// LetterPage is a part of a list of letters.
+type LetterPage struct {
+	Letters []DeadLetter
+	Next    string // "" on the last page
+}
+
+// Action names what an operator does to a letter.
+type Action string
+
+const (
+	ActionRedrive Action = "redrive" // run again as a new job
+	ActionRetry   Action = "retry"   // put back under its own id
+	ActionResolve Action = "resolve"
+	ActionDiscard Action = "discard"
+	ActionReopen  Action = "reopen"
+	ActionForget  Action = "forget"
+	ActionClear   Action = "clear" // a queue
+	ActionSwitch  Action = "switch"
+	ActionPause   Action = "pause"
+	ActionOutcome Action = "outcome" // the system writes back what became of a redrive
+)
+
+// Move is one change of a letter's status.
+type Move struct {
+	Letter ID
+	Action Action
+	By     By
+	Note   string  // replaces the letter's note unless empty
+	Push   *NewJob // with ActionRedrive and ActionRetry: stored in the same transaction, its Letter set to this one
+}
+
+// To is the status that the move leads to.
+func (m Move) To() Status {
+	switch m.Action {
+	case ActionRedrive, ActionRetry:
+		return StatusRedriven
+	case ActionResolve:
+		return StatusResolved
+	case ActionDiscard:
+		return StatusDiscarded
+	}
+	return StatusDead
+}
+
+// Allowed says whether a letter in this state may be moved so: an open failure may be redriven, retried, resolved and
+// discarded; a closed one, and one whose redrive was cancelled, may be reopened.
+func (m Move) Allowed(status Status, outcome RedriveOutcome, newJob ID) error {
+	switch {
+	case m.Action == ActionReopen:
+		if status == StatusResolved || status == StatusDiscarded || outcome == RedriveCancelled {
+			return nil
+		}
+		return fmt.Errorf("letter %s is %s: only a closed letter can be reopened: %w", m.Letter, status, ErrConflict)
+	case status == StatusDead:
+		return nil
+	case status == StatusRedriven:
+		return fmt.Errorf("letter %s went on as job %s: %w", m.Letter, newJob, ErrAlreadyRedriven)
+	}
+	return fmt.Errorf("letter %s is %s: reopen it first: %w", m.Letter, status, ErrConflict)
+}
+
+// AuditEntry is one line of the append-only audit trail.
+type AuditEntry struct {
+	ID      int64     `json:"id"`
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`
+	Door    string    `json:"door"`
+	Action  Action    `json:"action"`
+	Subject string    `json:"subject"` // the letter's id, "queue NAME", "kind NAME"
+	From    string    `json:"from"`
+	To      string    `json:"to"`
+	Why     string    `json:"why"`
+	Outcome string    `json:"outcome"` // such as the new job's id, or how many were cleared
+}
+
+// AuditFilter picks entries; zero fields match all.
+type AuditFilter struct {
+	Subject string
+	Who     string
+	Action  Action
+	Since   time.Time
+}
+
+// AuditPage is a part of the trail.
+type AuditPage struct {
+	Entries []AuditEntry
+	Next    string
+}
+
+// JobState is where a job is.
+type JobState string
+
+const (
+	JobWaiting   JobState = "waiting"   // ready, or held back by a switch or pause
+	JobScheduled JobState = "scheduled" // not due yet: delayed, or waiting for a retry
+	JobReserved  JobState = "reserved"  // claimed by a host
+	JobDone      JobState = "done"
+	JobDead      JobState = "dead" // its letter says why
+	JobRemoved   JobState = "removed"
+)
+
+// Jobs lets an operator look at jobs and act on them.
+type Jobs interface {
+	// Jobs lists newest enqueue first. Ended jobs are found for as long as history is kept.
+	Jobs(ctx context.Context, filter JobFilter, page Page) (JobPage, error)
+	// Job returns one, or ErrNotFound.
+	Job(ctx context.Context, id ID) (JobView, error)
+	// Queues counts the jobs of every queue that has any, in order of priority.
+	Queues(ctx context.Context) ([]QueueView, error)
+	// ClearQueue removes every waiting, scheduled and reserved job of a queue, audited, and returns how many. The
+	// acknowledgements of those that were running are refused.
+	ClearQueue(ctx context.Context, queue string, by By) (int, error)
+}
+
+// JobFilter picks jobs; zero fields match all.
+type JobFilter struct {
+	State JobState
+	Kind  string
+	Queue string
+	Since time.Time // enqueued at or after
+}
+
+// JobPage is a part of a list of jobs.
+type JobPage struct {
+	Jobs []JobView
+	Next string
+}
+
+// JobView is a job as an operator sees it.
+type JobView struct {
+	ID          ID
+	Kind        string
+	Queue       string
+	State       JobState
+	Attempt     int
+	Crashes     int
+	Requeues    int
+	EnqueuedAt  time.Time
+	RunAt       time.Time // with JobScheduled
+	FinishedAt  time.Time // with JobDone, JobDead, JobRemoved
+	Host        string    // with JobReserved
+	HeldByKind  bool      // its kind is switched off
+	HeldByQueue bool      // its queue is paused
+	Progress    string    // "40 % note"
+	Letter      ID        // it was redriven from, or died as
+	Envelope    []byte    // with Job only, where it is still kept
+	History     []AttemptRecord
+}
+
+// QueueView counts a queue.
+type QueueView struct {
+	Name        string        `json:"queue"`
+	Waiting     int           `json:"waiting"`
+	Scheduled   int           `json:"scheduled"`
+	Reserved    int           `json:"reserved"`
+	OldestReady time.Duration `json:"oldest_ready_ns"` // age of the job that has been ready for longest
+	Paused      bool          `json:"paused"`
+}
+
+// Controls holds what operators switch. Claims obey at once; hosts hear of it with their next beat.
+type Controls interface {
+	// SwitchKind sets a kind's switch. A kind that StartsOff runs only while its switch is on.
+	SwitchKind(ctx context.Context, s KindSwitch, by By) error
+	// PauseQueue stops or resumes the claims from a queue.
+	PauseQueue(ctx context.Context, p QueuePause, by By) error
+	// Switches returns all that are set.
+	Switches(ctx context.Context) (Switches, error)
+}
+
+// KindSwitch is a kill switch. One that is past Until counts as not set.
+type KindSwitch struct {
+	Kind  string
+	On    bool
+	Until time.Time // zero: no end
+}
+
+// QueuePause pauses or resumes a queue.
+type QueuePause struct {
+	Queue  string
+	Paused bool
+	Until  time.Time // zero: no end
+}
+
+// Switches are all switches and pauses that are set.
+type Switches struct {
+	Kinds  []KindSwitch
+	Queues []QueuePause
+}
+
+// Hosts lists who works on a store.
+type Hosts interface {
+	// Hosts returns the sessions that have not ended.
+	Hosts(ctx context.Context) ([]HostView, error)
+}
+
+// HostView is a session as an operator sees it.
+type HostView struct {
+	HostInfo
+	Session  SessionID
+	OpenedAt time.Time
+	BeatAt   time.Time
+	Busy     int
+	Draining bool
+}
+
+// Operator is all that an operator can do to a SQL store.
+type Operator interface {
+	Jobs
+	DeadLetters
+	Controls
+	Hosts
+	Alerts
+}
