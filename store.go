@@ -116,8 +116,8 @@ type Reservation struct {
 type Store interface {
 	Enqueuer
 
-	// Open starts a session.
-	Open(ctx context.Context, host HostInfo) (SessionID, error)
+	// OpenSession starts a session. (Close is left for the store itself: the programs that opened it close it.)
+	OpenSession(ctx context.Context, host HostInfo) (SessionID, error)
 	// Beat renews the session and with it every reservation that it holds. ErrSessionLost means that the session was
 	// ended by an observer: everything it held may run elsewhere by now.
 	Beat(ctx context.Context, session SessionID, beat Beat) (BeatReply, error)
@@ -139,8 +139,8 @@ type Store interface {
 	// Wake returns a channel that gets a value when a job may have become ready, until ctx is done. It is a hint and
 	// coalesces, but the last one is never lost: after a job has become ready a value is there to be received.
 	Wake(ctx context.Context) (<-chan struct{}, error)
-	// Close ends the session. What it still holds goes back to the front of its queues, uncounted.
-	Close(ctx context.Context, session SessionID) error
+	// CloseSession ends the session. What it still holds goes back to the front of its queues, uncounted.
+	CloseSession(ctx context.Context, session SessionID) error
 }
 
 // HostInfo is what a host tells about itself when it opens a session.
