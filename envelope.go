@@ -53,6 +53,9 @@ func (e Envelope) Deadline(enqueuedAt time.Time) time.Time {
 	return enqueuedAt.Add(e.Policy.RetryFor)
 }
 
+// Check reports the first rule of a job that the envelope breaks, as a *FieldError: what an enqueue would refuse.
+func (e Envelope) Check() error { return e.check() }
+
 // The encoding is binary and versioned:
 //
 //	"PWL" 0x01 | fields | checksum

@@ -89,8 +89,16 @@ type Move struct {
 	Letter ID
 	Action Action
 	By     By
-	Note   string  // replaces the letter's note unless empty
-	Push   *NewJob // with ActionRedrive and ActionRetry: stored in the same transaction, its Letter set to this one
+	Note   string // replaces the letter's note unless empty
+	// Push, with ActionRedrive and ActionRetry, is stored in the same transaction, its Letter set to this one. Where its
+	// id is taken, or its unique key is held by another job, the move is refused: ErrConflict, and the text names the
+	// holder. The key's period that began with the dead job itself does not count.
+	Push *NewJob
+	// NewJob, with ActionRedrive and ActionRetry and without Push, is the id of the job that the caller goes on to
+	// store elsewhere, in another connection.
+	NewJob ID
+	// Outcome, with ActionOutcome, is what became of the redrive.
+	Outcome RedriveOutcome
 }
 
 // To is the status that the move leads to.
@@ -102,14 +110,25 @@ func (m Move) To() Status {
 		return StatusResolved
 	case ActionDiscard:
 		return StatusDiscarded
+	case ActionOutcome:
+		if m.Outcome == RedriveSucceeded {
+			return StatusResolved
+		}
+		return StatusRedriven
 	}
 	return StatusDead
 }
 
 // Allowed says whether a letter in this state may be moved so: an open failure may be redriven, retried, resolved and
-// discarded; a closed one, and one whose redrive was cancelled, may be reopened.
+// discarded; a closed one, and one whose redrive was cancelled, may be reopened; the outcome of a redrive is written
+// once.
 func (m Move) Allowed(status Status, outcome RedriveOutcome, newJob ID) error {
 	switch {
+	case m.Action == ActionOutcome:
+		if status == StatusRedriven && outcome == RedrivePending {
+			return nil
+		}
+		return fmt.Errorf("letter %s is %s: no redrive is pending: %w", m.Letter, status, ErrConflict)
 	case m.Action == ActionReopen:
 		if status == StatusResolved || status == StatusDiscarded || outcome == RedriveCancelled {
 			return nil
