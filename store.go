@@ -40,6 +40,20 @@ func (j *NewJob) fill(e Envelope) {
 	j.Once, j.StartsOff = e.Policy.MaxTries == 1, e.Policy.StartsOff
 }
 
+// Check refuses a job that no Kind has made: without an id, an envelope, or proper names. Stores call it.
+func (j NewJob) Check() error {
+	if j.ID.IsZero() || len(j.Envelope) == 0 {
+		return &FieldError{"job", j.ID, "must have an id and an envelope: make it with a Kind"}
+	}
+	if err := checkName("kind", j.Kind); err != nil {
+		return err
+	}
+	if j.Delay < 0 || j.Delay > maxWait {
+		return &FieldError{"delay", j.Delay, "must be at least 0 and at most 10 years"}
+	}
+	return checkName("queue", j.Queue)
+}
+
 // checkDeadline refuses a job that could never start.
 func (j *NewJob) checkDeadline(now time.Time) error {
 	e, err := DecodeEnvelope(j.Envelope)

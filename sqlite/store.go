@@ -1,0 +1,166 @@
+// Package sqlite keeps jobs in an SQLite file: the store that needs nothing installed. Several processes may work on
+// one file, and Pawl's tables (prefixed pawl_) may live in a service's own file beside its own.
+//
+// Durability is not traded: the file is in WAL mode with synchronous=FULL, so a job whose Enqueue returned is on disk.
+// Speed comes from sharing commits: one goroutine writes, and all that waits when it begins shares its transaction.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	_ "modernc.org/sqlite" // the driver, in pure Go
+)
+
+// Config of a store. The zero value is good.
+type Config struct {
+	// Connection is the name by which letters and jobs refer to this store. Default "default".
+	Connection string
+	// Policy is what the jobs of this connection inherit.
+	Policy pawl.Policy
+	// History is how long finished jobs are kept to be looked at. Default 24 hours; negative keeps none, and then
+	// only their ids are remembered, for 24 hours.
+	History time.Duration
+	// BusyTimeout is how long a write waits for another connection that holds the file's write lock. Default 5 s.
+	BusyTimeout time.Duration
+	// PollInterval is how often the file is looked at for what other processes have written, while somebody waits to
+	// be woken. Default 50 ms.
+	PollInterval time.Duration
+	// NoMigrate leaves the tables alone: Open then fails with ErrSchema when they are missing or of another version.
+	NoMigrate bool
+	// Logger receives what has no caller to go to. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Connection == "" {
+		c.Connection = "default"
+	}
+	if c.History == 0 {
+		c.History = remembered
+	}
+	if c.BusyTimeout <= 0 {
+		c.BusyTimeout = 5 * time.Second
+	}
+	if c.PollInterval <= 0 {
+		c.PollInterval = 50 * time.Millisecond
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// remembered is how long the id of a finished job is known, so that it is not accepted again.
+const remembered = 24 * time.Hour
+
+// Store is a pawl.Store and a pawl.Operator on one SQLite file.
+type Store struct {
+	config Config
+	path   string
+	reads  *sql.DB // several connections that cannot write
+	writer *writer
+	waker  *waker
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var (
+	_ pawl.Store    = (*Store)(nil)
+	_ pawl.Operator = (*Store)(nil)
+)
+
+// Open opens the file, making it where there is none, and brings Pawl's tables up to date. The caller closes the
+// store.
+func Open(ctx context.Context, path string, config Config) (*Store, error) {
+	if path == "" || path == ":memory:" {
+		return nil, &pawl.FieldError{Field: "path", Value: path, Rule: "must name a file"}
+	}
+	config = config.withDefaults()
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	s := &Store{config: config, path: absolute}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	writes, err := sql.Open("sqlite", dataSource(s.path, s.config.BusyTimeout, false))
+	if err != nil {
+		return err
+	}
+	writes.SetMaxOpenConns(1)
+	conn, err := writes.Conn(ctx)
+	if err != nil {
+		return errors.Join(explain(err), writes.Close())
+	}
+	if s.config.NoMigrate {
+		err = checkSchema(ctx, conn)
+	} else {
+		err = migrate(ctx, conn)
+	}
+	if err != nil {
+		return errors.Join(err, conn.Close(), writes.Close())
+	}
+	s.waker = startWaker(s.path, s.config)
+	s.writer = startWriter(writes, conn, s.config, s.waker.signal)
+	s.reads, err = sql.Open("sqlite", dataSource(s.path, s.config.BusyTimeout, true))
+	if err != nil {
+		return err
+	}
+	s.reads.SetMaxOpenConns(4)
+	s.reads.SetMaxIdleConns(4)
+	return nil
+}
+
+// dataSource names the file and the settings of one connection to it.
+func dataSource(path string, busy time.Duration, readOnly bool) string {
+	q := url.Values{}
+	for _, pragma := range []string{
+		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
+		"journal_mode(wal)", "synchronous(full)", "temp_store(memory)", "cache_size(-32768)",
+	} {
+		q.Add("_pragma", pragma)
+	}
+	if readOnly {
+		q.Add("_pragma", "query_only(1)")
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+}
+
+// Close waits for the writes under way and closes the file. Calls that come later return pawl.ErrClosed.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		if s.waker != nil {
+			s.closeErr = s.waker.close()
+		}
+		if s.writer != nil {
+			s.closeErr = errors.Join(s.closeErr, s.writer.close())
+		}
+		if s.reads != nil {
+			s.closeErr = errors.Join(s.closeErr, s.reads.Close())
+		}
+	})
+	return s.closeErr
+}
+
+// Connection names the store and what its jobs inherit.
+func (s *Store) Connection() pawl.Connection {
+	return pawl.Connection{Name: s.config.Connection, Policy: s.config.Policy}
+}
+
+// now is the store's clock, in Unix milliseconds. The processes on one file share a machine and so its clock.
+func now() int64 { return time.Now().UnixMilli() }

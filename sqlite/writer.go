@@ -1,0 +1,245 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawljobs/pawl"
+)
+
+// groupLimit bounds how many calls share one transaction.
+const groupLimit = 512
+
+// writer is the one goroutine of a store that writes. Calls that wait when it begins a transaction share it and its
+// fsync; each is answered after the commit.
+type writer struct {
+	db     *sql.DB
+	conn   *sql.Conn
+	config Config
+	wake   func() // after a commit that made jobs ready
+	calls  chan *call
+	quit   chan struct{}
+	ended  chan struct{}
+	once   sync.Once
+
+	prepared map[string]*sql.Stmt
+	ready    bool // the transaction under way has made jobs ready
+}
+
+// call is one piece of work for the writer. Calls with jobs are enqueues, which are stored with one statement for all
+// of a group; the others bring a function.
+type call struct {
+	jobs     []pawl.NewJob
+	enqueued []pawl.Enqueued
+	run      func(ctx context.Context, w *writer) error
+
+	taken  atomic.Bool // by the writer, or by a caller that gave up first
+	err    error
+	answer chan struct{}
+}
+
+func startWriter(db *sql.DB, conn *sql.Conn, config Config, wake func()) *writer {
+	w := &writer{
+		db: db, conn: conn, config: config, wake: wake,
+		calls: make(chan *call), quit: make(chan struct{}), ended: make(chan struct{}),
+		prepared: map[string]*sql.Stmt{},
+	}
+	go w.loop()
+	return w
+}
+
+// do hands a call to the writer and waits for its commit. A caller whose ctx ends before the call was begun gets the
+// ctx's error and nothing was written; after that it waits for the outcome, which the file's lock and disk bound.
+func (w *writer) do(ctx context.Context, c *call) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	c.answer = make(chan struct{})
+	select {
+	case w.calls <- c:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.quit:
+		return pawl.ErrClosed
+	}
+	select {
+	case <-c.answer:
+	case <-ctx.Done():
+		if c.taken.CompareAndSwap(false, true) {
+			return context.Cause(ctx)
+		}
+		<-c.answer
+	}
+	return c.err
+}
+
+// write runs one function in a transaction that it may share with other calls. It must not commit or roll back, and
+// must leave no side effect outside the database before it is answered: after the failure of another call of its
+// group it is run again.
+func (s *Store) write(ctx context.Context, run func(ctx context.Context, w *writer) error) error {
+	return s.writer.do(ctx, &call{run: run})
+}
+
+func (w *writer) close() error {
+	w.once.Do(func() { close(w.quit) })
+	<-w.ended
+	var errs []error
+	for _, stmt := range w.prepared {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+}
+
+func (w *writer) loop() {
+	defer close(w.ended)
+	for {
+		select {
+		case first := <-w.calls:
+			w.serve(first)
+		case <-w.quit:
+			return
+		}
+	}
+}
+
+// serve does the first call and all that others hand in while the lock is being taken.
+func (w *writer) serve(first *call) {
+	ctx := context.Background() // a call that was begun is finished
+	group := []*call{first}
+	err := w.exec(ctx, "begin immediate")
+	group = w.gather(group)
+	if err != nil {
+		finish(group, lockError(err))
+		return
+	}
+	begun := group[:0]
+	for _, c := range group {
+		if c.taken.CompareAndSwap(false, true) {
+			begun = append(begun, c)
+		}
+	}
+	err = w.commit(ctx, begun)
+	if err == nil || len(begun) == 1 {
+		finish(begun, err)
+		return
+	}
+	for _, c := range begun { // find the culprit: each by itself
+		err := w.exec(ctx, "begin immediate")
+		if err != nil {
+			err = lockError(err)
+		} else {
+			err = w.commit(ctx, []*call{c})
+		}
+		finish([]*call{c}, err)
+	}
+}
+
+// commit does the work of calls in the transaction that was begun, and ends it.
+func (w *writer) commit(ctx context.Context, group []*call) error {
+	w.ready = false
+	err := w.runGroup(ctx, group)
+	if err == nil {
+		err = w.exec(ctx, "commit")
+	}
+	if err != nil {
+		if rollbackErr := w.exec(ctx, "rollback"); rollbackErr != nil {
+			w.config.Logger.Warn("roll back", "error", rollbackErr)
+		}
+		return err
+	}
+	if w.ready {
+		w.wake()
+	}
+	return nil
+}
+
+// gather adds the calls that are waiting now.
+func (w *writer) gather(group []*call) []*call {
+	for len(group) < groupLimit {
+		select {
+		case c := <-w.calls:
+			group = append(group, c)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// finish answers calls.
+func finish(group []*call, err error) {
+	for _, c := range group {
+		c.err = err
+		close(c.answer)
+	}
+}
+
+// runGroup does the work of a group: first all enqueues as one, then the rest in the order they came.
+func (w *writer) runGroup(ctx context.Context, group []*call) error {
+	var enqueues []*call
+	var jobs []pawl.NewJob
+	for _, c := range group {
+		if c.run == nil {
+			enqueues = append(enqueues, c)
+			jobs = append(jobs, c.jobs...)
+		}
+	}
+	if len(jobs) > 0 {
+		results, err := insertJobs(ctx, w, jobs, now())
+		if err != nil {
+			return err
+		}
+		w.ready = true
+		for _, c := range enqueues {
+			c.enqueued, results = results[:len(c.jobs):len(c.jobs)], results[len(c.jobs):]
+		}
+	}
+	for _, c := range group {
+		if c.run == nil {
+			continue
+		}
+		if err := c.run(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) exec(ctx context.Context, statement string) error {
+	_, err := w.ExecContext(ctx, statement)
+	return err
+}
+
+// ExecContext runs a statement that is prepared once. Its text must be a constant or one of few.
+func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	stmt, err := w.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.ExecContext(ctx, args...)
+}
+
+// QueryContext is ExecContext for a statement that returns rows.
+func (w *writer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	stmt, err := w.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.QueryContext(ctx, args...)
+}
+
+func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt := w.prepared[query]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := w.conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare statement: %w", err)
+	}
+	w.prepared[query] = stmt
+	return stmt, nil
+}
