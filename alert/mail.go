@@ -1,0 +1,123 @@
+package alert
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/wneessen/go-mail"
+)
+
+// maxListed is how many letters of one alert are shown.
+const maxListed = 20
+
+// compose makes the mail of an alert. Whatever text the letters hold, it cannot reach the headers but as one encoded
+// line of the subject.
+func (s *SMTP) compose(alert pawl.Alert) (*mail.Msg, error) {
+	if len(alert.Letters) == 0 {
+		return nil, errors.New("the alert has no letter")
+	}
+	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
+	message.FromMailAddress(s.from)
+	message.ToMailAddress(s.to...)
+	message.SetDate()
+	message.SetMessageIDWithValue(s.messageID(alert.Key))
+	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no holiday replies
+	message.Subject(subject(alert.Letters))
+	message.SetBodyString(mail.TypeTextPlain, s.body(alert.Letters))
+	return message, nil
+}
+
+// messageID is the same for every repeat of a delivery, so that mailboxes can drop the second one.
+func (s *SMTP) messageID(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	_, domain, _ := strings.Cut(s.from.Address, "@")
+	return "pawl." + hex.EncodeToString(sum[:16]) + "@" + domain
+}
+
+func subject(letters []pawl.DeadLetter) string {
+	first := letters[0]
+	text := fmt.Sprintf("[pawl] %s died: %s", oneLine(first.Kind, 80), cause(first))
+	if more := len(letters) - 1; more > 0 {
+		text = fmt.Sprintf("[pawl] %d jobs died: %s and others", len(letters), oneLine(first.Kind, 80))
+	}
+	return oneLine(text, 200)
+}
+
+func (s *SMTP) body(letters []pawl.DeadLetter) string {
+	var b strings.Builder
+	if len(letters) == 1 {
+		b.WriteString("A job has died. It will not be tried again by itself.\n\n")
+		s.describe(&b, letters[0])
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%d jobs have died. They will not be tried again by themselves.\n", len(letters))
+	for i, letter := range letters {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n… and %d more\n", len(letters)-maxListed)
+			break
+		}
+		s.summarise(&b, i+1, letter)
+	}
+	return b.String()
+}
+
+// describe writes everything that helps to judge one death: one fact a line, a message's further lines indented.
+func (s *SMTP) describe(b *strings.Builder, letter pawl.DeadLetter) {
+	if letter.Reason.OutcomeUnknown() {
+		b.WriteString("OUTCOME UNKNOWN: its effect may have happened. Check before it is run again.\n\n")
+	}
+	for _, fact := range []struct{ label, value string }{
+		{"Kind", letter.Kind},
+		{"Class", letter.Class.String()},
+		{"Reason", string(letter.Reason)},
+		{"Attempts", fmt.Sprint(letter.Attempts)},
+		{"Error", letter.ExceptionType},
+		{"Message", letter.Message},
+		{"Queue", letter.Queue},
+		{"Connection", letter.Connection},
+		{"Job", letter.JobID.String()},
+		{"Source", letter.SourceMessageID},
+		{"Letter", letter.ID.String()},
+		{"Correlation", letter.CorrelationID},
+		{"Tags", strings.Join(letter.Tags, ", ")},
+		{"Enqueued", instant(letter.EnqueuedAt)},
+		{"Died", instant(letter.DeadAt)},
+		{"Host", letter.Host},
+		{"Link", link(s.linkBase, letter.ID)},
+	} {
+		if fact.value != "" {
+			fmt.Fprintf(b, "%-12s %s\n", fact.label, indent(fact.value))
+		}
+	}
+}
+
+func (s *SMTP) summarise(b *strings.Builder, number int, letter pawl.DeadLetter) {
+	fmt.Fprintf(b, "\n%2d. %s: %s, %s\n", number, oneLine(letter.Kind, 128), cause(letter), attempts(letter.Attempts))
+	fmt.Fprintf(b, "    %s: %s\n", oneLine(letter.ExceptionType, 128), oneLine(letter.Message, 300))
+	fmt.Fprintf(b, "    letter %s, job %s\n", letter.ID, letter.JobID)
+	if at := link(s.linkBase, letter.ID); at != "" {
+		fmt.Fprintf(b, "    %s\n", at)
+	}
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
+}
+
+// indent keeps the lines of a text and sets the second and later ones under the first, so that no line of a message
+// passes for a fact of ours.
+func indent(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' })
+	for i, line := range lines {
+		lines[i] = oneLine(line, 4000)
+	}
+	return strings.Join(lines, "\n"+strings.Repeat(" ", 13))
+}

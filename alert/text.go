@@ -1,0 +1,86 @@
+package alert
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pawljobs/pawl"
+)
+
+// checkName gives a sink its name: 1-128 bytes without control characters.
+func checkName(name, otherwise string) (string, error) {
+	if name == "" {
+		return otherwise, nil
+	}
+	if len(name) > 128 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", &pawl.FieldError{Field: "sink name", Value: name, Rule: "must have 1 to 128 bytes of UTF-8 without control characters"}
+	}
+	return name, nil
+}
+
+// checkLinkBase takes the empty text: no links.
+func checkLinkBase(base string) error {
+	if base == "" {
+		return nil
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(base) > 500 {
+		return &pawl.FieldError{Field: "link base", Value: hostOf(u), Rule: "must be an http or https URL of at most 500 bytes without user, query and fragment, such as https://ops.example.com/jobs"}
+	}
+	return nil
+}
+
+// link is where a letter can be looked at: LinkBase + "/dead/" + its id.
+func link(base string, letter pawl.ID) string {
+	if base == "" {
+		return ""
+	}
+	return strings.TrimRight(base, "/") + "/dead/" + letter.String()
+}
+
+func hostOf(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.Host
+}
+
+// oneLine makes text that is part of one line whatever it holds: control characters, line separators and what turns
+// the direction of writing become spaces, invalid UTF-8 is replaced, and what is longer than limit characters is cut with an ellipsis.
+func oneLine(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+	}), " ")
+	return cut(text, limit)
+}
+
+// cut keeps at most limit characters, the ellipsis included.
+func cut(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return string([]rune(text)[:limit-1]) + "…"
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
+}
+
+// cause is a letter's class and reason, the reason only where it adds something.
+func cause(letter pawl.DeadLetter) string {
+	if string(letter.Reason) == letter.Class.String() || letter.Reason == "" {
+		return letter.Class.String()
+	}
+	text := letter.Class.String() + ", " + string(letter.Reason)
+	if letter.Reason.OutcomeUnknown() {
+		text += ", OUTCOME UNKNOWN"
+	}
+	return text
+}
