@@ -135,7 +135,7 @@ func (p Policy) delay(job ID, attempt int) time.Duration {
 	if len(p.Backoff) == 0 {
 		return 0
 	}
-	d := p.Backoff[min(max(attempt-1, 0), len(p.Backoff)-1)]
+	d := p.Backoff[min(max(attempt, 1)-1, len(p.Backoff)-1)]
 	if p.Jitter <= 0 {
 		return d
 	}

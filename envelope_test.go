@@ -1,0 +1,85 @@
+package pawl_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pawljobs/pawl"
+)
+
+func fullEnvelope() pawl.Envelope {
+	p := pawl.DefaultPolicy()
+	p.RetryFor, p.Redrive, p.StartsOff = time.Hour, pawl.RedriveOneByOne, true
+	return pawl.Envelope{
+		ID: pawl.NewID(), Kind: "mail.send.v1", Args: []byte(`{"b":1,"a":"\u0000","b":2}`), Policy: p,
+		RetryUntil: noon, CorrelationID: "c", TraceParent: "00-1", TraceState: "s=1", Tags: []string{"x", "y"},
+		Unique:      pawl.Unique{Key: "k", Scope: pawl.UniqueForPeriod, Period: time.Minute},
+		OrderingKey: "o", Origin: pawl.Origin{Source: pawl.OriginRedrive, Ref: "r"}, Signature: []byte{1, 2},
+	}
+}
+
+func TestEnvelopeRoundTrip(t *testing.T) {
+	t.Parallel()
+	want := fullEnvelope()
+	got, err := pawl.DecodeEnvelope(want.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read back differently (-want +got):\n%s", diff)
+	}
+}
+
+// Case 20: every single flipped bit, and every cut, is noticed, and the error is poison.
+func TestEnvelopeDamageIsNoticed(t *testing.T) {
+	t.Parallel()
+	whole := fullEnvelope().Encode()
+	check := func(damaged []byte, what string, at int) {
+		_, err := pawl.DecodeEnvelope(damaged)
+		var poison *pawl.PoisonError
+		if !errors.As(err, &poison) || poison.Reason != pawl.ReasonUndecodable {
+			t.Fatalf("%s at %d: got %v, want poison", what, at, err)
+		}
+	}
+	for i := range whole {
+		for bit := range 8 {
+			damaged := bytes.Clone(whole)
+			damaged[i] ^= 1 << bit
+			check(damaged, "flip", i)
+		}
+		check(whole[:i], "cut", i)
+	}
+}
+
+func TestEnvelopeOfLaterReleaseIsRead(t *testing.T) {
+	t.Parallel()
+	e := fullEnvelope()
+	extended := pawl.AppendUnknownField(e.Encode(), 99, []byte("new"))
+	got, err := pawl.DecodeEnvelope(extended)
+	if err != nil || got.ID != e.ID || !bytes.Equal(got.Args, e.Args) {
+		t.Errorf("an unknown field stops the reading: %v", err)
+	}
+}
+
+func FuzzDecodeEnvelope(f *testing.F) {
+	f.Add(fullEnvelope().Encode())
+	f.Add([]byte("PWL\x01"))
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		for _, input := range [][]byte{stored, pawl.Checksummed(stored)} {
+			e, err := pawl.DecodeEnvelope(input)
+			if err != nil {
+				continue
+			}
+			again, err := pawl.DecodeEnvelope(e.Encode())
+			if err != nil {
+				t.Fatalf("cannot read back: %v", err)
+			}
+			if diff := cmp.Diff(e, again); diff != "" {
+				t.Fatalf("reads differently the second time:\n%s", diff)
+			}
+		}
+	})
+}
