@@ -113,7 +113,7 @@ func askSafely(classify Classifier, err error) (class Class) {
 // permanent if any of its parts is.
 func ClassOf(err error) Class { return look(err).class }
 
-// verdict is what a chain of errors says.
+// classification is what a chain of errors says.
 type classification struct {
 	class  Class
 	reason Reason        // with ClassPoison
@@ -142,7 +142,7 @@ func lookWithin(err error, budget *int) (found classification) {
 		if c, ok := err.(*ClassifiedError); ok {
 			found.after = max(found.after, c.After)
 		}
-		inner, parts := unwrap(err)
+		parts, inner := unwrap(err)
 		if parts == nil {
 			err = inner
 			continue
@@ -170,18 +170,18 @@ func (c classification) join(other classification) classification {
 	return out
 }
 
-// unwrap returns what err wraps: one error, or several parts. A method that panics wraps nothing.
-func unwrap(err error) (inner error, parts []error) {
+// unwrap returns what err wraps: several parts, or one error. A method that panics wraps nothing.
+func unwrap(err error) (parts []error, inner error) {
 	defer func() {
 		if recover() != nil {
-			inner, parts = nil, nil
+			parts, inner = nil, nil
 		}
 	}()
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return e.Unwrap(), nil
+		return nil, e.Unwrap()
 	case interface{ Unwrap() []error }:
-		return nil, append([]error{}, e.Unwrap()...)
+		return append([]error{}, e.Unwrap()...), nil
 	}
 	return nil, nil
 }

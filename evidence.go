@@ -46,7 +46,7 @@ func firstReal(err error) error {
 		if !isWrapper(err) {
 			return err
 		}
-		inner, parts := unwrap(err)
+		parts, inner := unwrap(err)
 		if len(parts) > 0 {
 			inner = parts[0]
 		}
@@ -91,7 +91,7 @@ func detail(err error) string {
 		} else {
 			passed++
 		}
-		inner, parts := unwrap(level)
+		parts, inner := unwrap(level)
 		for _, part := range parts[min(1, len(parts)):] {
 			if part != nil && listed < maxChain {
 				listed++

@@ -58,7 +58,7 @@ func TestRunTurnsEveryEndIntoAnError(t *testing.T) {
 		{"panic", func(context.Context, mailArgs) error { panic("bad") }, isPanic("bad")},
 		{"panic with an error", func(context.Context, mailArgs) error { panic(errBoom) }, func(err error) bool { return isPanic("boom")(err) && errors.Is(err, errBoom) }},
 		{"panic with nil", func(context.Context, mailArgs) error { panic(nil) }, isPanic("nil")},
-		{"nil map", func(context.Context, mailArgs) error { var m map[string]int; m["x"] = 1; return nil }, isPanic("nil map")},
+		{"nil map", func(context.Context, mailArgs) error { return write(nil) }, isPanic("nil map")},
 		{"Goexit", func(context.Context, mailArgs) error { runtime.Goexit(); return nil }, func(err error) bool { return errors.Is(err, pawl.ErrGoexit) }},
 	} {
 		mux := pawl.NewMux()
@@ -67,6 +67,11 @@ func TestRunTurnsEveryEndIntoAnError(t *testing.T) {
 			t.Errorf("%s: got %v", row.name, err)
 		}
 	}
+}
+
+func write(m map[string]int) error {
+	m["x"] = 1
+	return nil
 }
 
 func isPanic(text string) func(error) bool {
@@ -99,8 +104,10 @@ func TestRunRefusesWhatItCannotHandOver(t *testing.T) {
 	}
 }
 
-type mailV2 struct{ User, Copies int64 }
-type mailV3 struct{ Users []int64 }
+type (
+	mailV2 struct{ User, Copies int64 }
+	mailV3 struct{ Users []int64 }
+)
 
 func TestNewKindRunsWhatTheOldOnesLeft(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,31 @@
+# `make help` lists the targets.
+GO      ?= go
+TOOL     = $(GO) tool -modfile=tools/go.mod
+FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
+
+.PHONY: help build test lint ci bench fuzz demo
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## compile everything; the program is bin/pawl
+	$(GO) build -o bin/ ./cmd/...
+
+test: ## run every test, with the race detector; needs nothing but Go
+	$(GO) test -race -p 2 -timeout 15m ./...
+
+lint: ## formatting, vet and staticcheck
+	@unformatted="$$($(TOOL) gofumpt -l $(FILES))"; if [ -n "$$unformatted" ]; then echo "gofumpt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+ci: lint test build ## what has to pass before a change lands
+
+bench: ## throughput of the store and the host on SQLite
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./sqlite ./host
+
+fuzz: ## fuzz everything that parses, half a minute each
+	$(GO) test -run '^$$' -fuzz FuzzDecodeEnvelope -fuzztime 30s .
+
+demo: ## the life of a few hundred jobs, on this machine, in under a minute
+	$(GO) run ./cmd/pawl demo
