@@ -11,14 +11,13 @@ import (
 // maxReplies bounds the bytes that a mail server may answer in one delivery.
 const maxReplies = 1 << 20
 
-// smtpLine is the connection of one delivery. The mail client looks at no ctx once it is connected, and moves the
-// connection's deadline on as it goes: so this one ends with the ctx, and its deadline can only come nearer.
+// smtpLine is the connection of one delivery, and closed when the delivery's ctx is done. The mail client looks at no
+// ctx once it is connected, and sets deadlines of its own that move on as it goes: those are left out.
 type smtpLine struct {
 	net.Conn
-	tls      *tls.Config // TLS from the first byte; nil otherwise
-	deadline time.Time
-	read     int
-	release  func() bool
+	tls     *tls.Config // TLS from the first byte; nil otherwise
+	read    int
+	release func() bool
 }
 
 func (l *smtpLine) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -27,7 +26,6 @@ func (l *smtpLine) dial(ctx context.Context, network, address string) (net.Conn,
 		return nil, err
 	}
 	l.Conn = conn
-	l.deadline, _ = ctx.Deadline()
 	l.release = context.AfterFunc(ctx, func() { conn.Close() })
 	if l.tls == nil {
 		return l, nil
@@ -45,23 +43,11 @@ func (l *smtpLine) close() {
 }
 
 // hurry leaves a second for what is still to be said.
-func (l *smtpLine) hurry() {
-	if soon := time.Now().Add(time.Second); soon.Before(l.deadline) {
-		l.deadline = soon
-	}
-	_ = l.Conn.SetDeadline(l.deadline)
-}
+func (l *smtpLine) hurry() { _ = l.Conn.SetDeadline(time.Now().Add(time.Second)) }
 
-func (l *smtpLine) SetDeadline(t time.Time) error      { return l.Conn.SetDeadline(l.bounded(t)) }
-func (l *smtpLine) SetReadDeadline(t time.Time) error  { return l.Conn.SetReadDeadline(l.bounded(t)) }
-func (l *smtpLine) SetWriteDeadline(t time.Time) error { return l.Conn.SetWriteDeadline(l.bounded(t)) }
-
-func (l *smtpLine) bounded(t time.Time) time.Time {
-	if t.IsZero() || t.After(l.deadline) {
-		return l.deadline
-	}
-	return t
-}
+func (l *smtpLine) SetDeadline(time.Time) error      { return nil }
+func (l *smtpLine) SetReadDeadline(time.Time) error  { return nil }
+func (l *smtpLine) SetWriteDeadline(time.Time) error { return nil }
 
 func (l *smtpLine) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
