@@ -95,44 +95,49 @@ create table pawl_switch (
   primary key (what, name)
 ) strict, without rowid;
 
+-- What lists and counts look at is kept apart from the bulk of the evidence, and what they look at most comes first.
 create table pawl_letter (
   id              blob    primary key,
-  job_id          blob,
-  source_message  text    not null,
-  connection      text    not null,
-  queue           text    not null,
-  kind            text    not null,
-  envelope        blob,
-  exception_type  text    not null,
-  message         text    not null,
-  detail          text    not null,
-  attempts        integer not null,
+  dead_at         integer not null,
+  status          integer not null default 0,
   class           integer not null,
   reason          text    not null,
+  fingerprint     text    not null,
+  kind            text    not null,
+  queue           text    not null,
+  connection      text    not null,
+  job_id          blob,
   correlation_id  text    not null,
   tags            text    not null, -- JSON array
-  fingerprint     text    not null,
+  exception_type  text    not null,
+  attempts        integer not null,
+  source_message  text    not null,
   host            text    not null,
   server          text    not null,
   version         text    not null,
   enqueued_at     integer,
   started_at      integer,
-  dead_at         integer not null,
-  history         text    not null, -- JSON array
   previous        blob,
-  -- what operators change
-  status          integer not null default 0,
+  -- what operators change, beside status
   redriven_by     text    not null default '',
   redriven_at     integer,
   new_job_id      blob,
   redrive_outcome text    not null default '',
   next_letter     blob,
+  message         text    not null,
   note            text    not null default ''
 ) strict, without rowid;
 create index pawl_letter_time   on pawl_letter (dead_at, id);
 create index pawl_letter_status on pawl_letter (status, dead_at, id);
 create index pawl_letter_group  on pawl_letter (fingerprint, dead_at, id);
 create index pawl_letter_job    on pawl_letter (job_id);
+
+create table pawl_evidence (
+  letter   blob not null unique,
+  detail   text not null,
+  history  text not null, -- JSON array
+  envelope blob
+) strict;
 
 create table pawl_sink (
   name text primary key
@@ -150,7 +155,8 @@ create table pawl_alert (
   error        text    not null default '',
   unique (letter, sink)
 ) strict;
-create index pawl_alert_due on pawl_alert (sink, due_at) where due_at is not null;
+create index pawl_alert_due  on pawl_alert (sink, due_at)  where due_at is not null;
+create index pawl_alert_sent on pawl_alert (sink)          where delivered_at is not null;
 
 create table pawl_audit (
   id      integer primary key autoincrement,
