@@ -11,7 +11,8 @@ help: ## list the targets
 build: ## compile everything; the program is bin/pawl
 	$(GO) build -o bin/ ./cmd/...
 
-test: ## run every test, with the race detector; needs nothing but Go
+test: ## run every test, with the race detector; needs nothing but Go (it installs a C compiler where none is)
+	@scripts/need gcc gcc libc6-dev
 	$(GO) test -race -p 2 -timeout 15m ./...
 
 lint: ## formatting, vet and staticcheck
