@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+
+	"github.com/pawljobs/pawl"
+)
+
+// ClearQueue removes the jobs that are in a queue when it is called. It goes by batches, so that others get to write;
+// the line in the trail says after each batch how many have gone.
+func (s *Store) ClearQueue(ctx context.Context, queue string, by pawl.By) (int, error) {
+	if err := checkBy(by); err != nil {
+		return 0, err
+	}
+	if err := checkName("queue", queue); err != nil {
+		return 0, err
+	}
+	c := clearing{queue: queue, by: by, until: now()}
+	for more := true; more; {
+		var next clearing
+		err := s.write(ctx, func(ctx context.Context, w *writer) (err error) {
+			next, more, err = c.step(ctx, w, s.config.History >= 0, now())
+			return err
+		})
+		if err != nil {
+			return c.cleared, fmt.Errorf("clear queue %s after %d jobs: %w", queue, c.cleared, err)
+		}
+		c = next
+	}
+	return c.cleared, nil
+}
+
+// clearing is how far a clear has come.
+type clearing struct {
+	queue   string
+	by      pawl.By
+	until   int64 // later enqueues stay
+	audit   int64 // the line in the trail; 0 before the first batch
+	cleared int
+}
+
+// step removes one batch.
+func (c clearing) step(ctx context.Context, x execer, keep bool, at int64) (_ clearing, more bool, err error) {
+	jobs, err := c.next(ctx, x)
+	if err != nil {
+		return c, false, err
+	}
+	for _, job := range jobs {
+		if err := removeJob(ctx, x, job, keep, at); err != nil {
+			return c, false, err
+		}
+	}
+	c.cleared += len(jobs)
+	if c.audit == 0 {
+		c.audit, err = writeAudit(ctx, x, at, c.by, pawl.AuditEntry{
+			Action: pawl.ActionClear, Subject: "queue " + c.queue, Outcome: strconv.Itoa(c.cleared),
+		})
+	} else {
+		_, err = x.ExecContext(ctx, `update pawl_audit set outcome = ? where id = ?`, strconv.Itoa(c.cleared), c.audit)
+	}
+	return c, len(jobs) > 0, err
+}
+
+type removal struct {
+	seq    int64
+	id     pawl.ID
+	letter pawl.ID
+}
+
+// next picks jobs by the index of each state in turn.
+func (c clearing) next(ctx context.Context, x execer) ([]removal, error) {
+	for _, state := range []string{"session is null and run_at is null", "run_at is not null", "session is not null"} {
+		jobs, err := selectRows(ctx, x, func(rows *sql.Rows) (r removal, err error) {
+			return r, rows.Scan(&r.seq, (*idColumn)(&r.id), (*idColumn)(&r.letter))
+		}, `select seq, id, letter from pawl_job where `+state+` and queue = ? and enqueued_at <= ? limit ?`,
+			c.queue, c.until, batch)
+		if err != nil || len(jobs) > 0 {
+			return jobs, err
+		}
+	}
+	return nil, nil
+}
+
+// removeJob ends a job by an operator's will, in whatever state it is, and remembers that.
+func removeJob(ctx context.Context, x execer, job removal, keep bool, at int64) error {
+	_, err := x.ExecContext(ctx, `
+		delete from pawl_key where key = (select unique_key from pawl_job where seq = ?) and job_id = ? and until = 0`,
+		job.seq, job.id[:])
+	if err != nil {
+		return err
+	}
+	_, err = x.ExecContext(ctx, `
+		insert into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
+		select id, kind, queue, 'removed', attempt, enqueued_at, ?, letter, case when ? then envelope end
+		from pawl_job where seq = ?`, at, keep, job.seq)
+	if err != nil {
+		return err
+	}
+	if _, err := x.ExecContext(ctx, `delete from pawl_job where seq = ?`, job.seq); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`delete from pawl_attempt where job_id = ?`,
+		`delete from pawl_verdict where job_id = ?`,
+	} {
+		if _, err := x.ExecContext(ctx, statement, job.id[:]); err != nil {
+			return err
+		}
+	}
+	if job.letter.IsZero() {
+		return nil
+	}
+	return redriveEnded(ctx, x, job.letter, pawl.RedriveCancelled, pawl.ID{}, at)
+}

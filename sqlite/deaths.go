@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawljobs/pawl"
+)
+
+// batch bounds how many rows of one call share a transaction with the calls of others.
+const batch = 500
+
+// RecordDeaths writes letters with their alert rows.
+func (s *Store) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([]pawl.Recorded, error) {
+	for _, letter := range letters {
+		if letter.ID.IsZero() {
+			return nil, &pawl.FieldError{Field: "letter", Value: letter.ID, Rule: "must have an id"}
+		}
+	}
+	var out []pawl.Recorded
+	for len(letters) > 0 {
+		part := letters[:min(batch, len(letters))]
+		letters = letters[len(part):]
+		var recorded []pawl.Recorded
+		err := s.write(ctx, func(ctx context.Context, w *writer) (err error) {
+			recorded, err = recordDeaths(ctx, w, part, now())
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("record deaths: %w", err)
+		}
+		out = append(out, recorded...)
+	}
+	return out, nil
+}
+
+// recordDeaths writes letters that are not there yet, with one alert row for every sink.
+func recordDeaths(ctx context.Context, x execer, letters []pawl.DeadLetter, at int64) ([]pawl.Recorded, error) {
+	out := make([]pawl.Recorded, len(letters))
+	for i, letter := range letters {
+		fresh, err := insertLetter(ctx, x, storableLetter(letter), at)
+		if err != nil {
+			return nil, fmt.Errorf("record letter of job %s: %w", letter.JobID, err)
+		}
+		out[i] = pawl.Recorded{ID: letter.ID, New: fresh}
+	}
+	return out, nil
+}
+
+func insertLetter(ctx context.Context, x execer, l pawl.DeadLetter, at int64) (fresh bool, err error) {
+	tags, err := jsonArray(l.Tags)
+	if err != nil {
+		return false, err
+	}
+	history, err := jsonArray(l.History)
+	if err != nil {
+		return false, err
+	}
+	n, err := change(ctx, x, `
+		insert into pawl_letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, job_id,
+			correlation_id, tags, exception_type, attempts, source_message, host, server, version, enqueued_at, started_at,
+			previous, message)
+		values (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		on conflict (id) do nothing`,
+		l.ID[:], at, int64(l.Class), string(l.Reason), l.Fingerprint, l.Kind, l.Queue, l.Connection, idValue(l.JobID),
+		l.CorrelationID, tags, l.ExceptionType, l.Attempts, l.SourceMessageID, l.Host, l.Server, l.Version,
+		timeValue(l.EnqueuedAt), timeValue(l.StartedAt), idValue(l.Previous), l.Message)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = x.ExecContext(ctx, `insert into pawl_evidence (letter, detail, history, envelope) values (?, ?, ?, ?)`,
+		l.ID[:], l.Detail, history, l.Envelope)
+	if err != nil {
+		return false, err
+	}
+	_, err = x.ExecContext(ctx, `
+		insert into pawl_alert (letter, sink, key, due_at) select ?1, name, ?2 || '/' || name, ?3 from pawl_sink`,
+		l.ID[:], l.ID.String(), at)
+	return true, err
+}
+
+func jsonArray[T any](list []T) (string, error) {
+	if len(list) == 0 {
+		return "[]", nil
+	}
+	b, err := json.Marshal(list)
+	return string(b), err
+}
+
+// redriveEnded writes what became of a redrive back to the letter that it came from, if that still waits for it.
+func redriveEnded(ctx context.Context, x execer, letter pawl.ID, outcome pawl.RedriveOutcome, next pawl.ID, at int64) error {
+	before, found, err := readFate(ctx, x, letter)
+	if err != nil || !found {
+		return err
+	}
+	move := pawl.Move{Letter: letter, Action: pawl.ActionOutcome, By: itself, Outcome: outcome}
+	if move.Allowed(before.status, before.outcome, before.newJob) != nil {
+		return nil
+	}
+	after := before.moved(move, pawl.ID{}, at)
+	after.next = next
+	return writeFate(ctx, x, move, before, after, at)
+}
+
+// Bounds of evidence. What hosts write keeps them; deaths elsewhere may come from anywhere.
+const (
+	maxMessage = 4000     // characters
+	maxDetail  = 64 << 10 // bytes
+	maxLine    = 1000     // bytes of every other text
+)
+
+// storableLetter is a letter whose text can be stored, searched and shown: recording must not fail by what killed the
+// job.
+func storableLetter(l pawl.DeadLetter) pawl.DeadLetter {
+	for _, text := range []*string{
+		&l.SourceMessageID, &l.Connection, &l.Queue, &l.Kind, &l.ExceptionType, &l.CorrelationID, &l.Fingerprint,
+		&l.Host, &l.Server, &l.Version, (*string)(&l.Reason),
+	} {
+		*text = storable(*text, maxLine)
+	}
+	l.Message = cutRunes(storable(l.Message, maxMessage*utf8.UTFMax), maxMessage)
+	l.Detail = storable(l.Detail, maxDetail)
+	tags := make([]string, len(l.Tags))
+	for i, tag := range l.Tags {
+		tags[i] = storable(tag, maxLine)
+	}
+	l.Tags = tags
+	history := make([]pawl.AttemptRecord, 0, pawl.HistoryLimit)
+	for _, record := range l.History[max(0, len(l.History)-pawl.HistoryLimit):] {
+		record.Type, record.Host = storable(record.Type, maxLine), storable(record.Host, maxLine)
+		record.Message = cutRunes(storable(record.Message, maxMessage*utf8.UTFMax), maxMessage)
+		history = append(history, record)
+	}
+	l.History = history
+	return l
+}
+
+// storable is text in valid UTF-8 without NUL and of at most limit bytes. A cut is marked and ends on a rune boundary.
+func storable(text string, limit int) string {
+	const mark = " … [cut]"
+	whole := len(text) <= limit
+	if !whole {
+		text = text[:limit-len(mark)]
+		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+	}
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	text = strings.ReplaceAll(text, "\x00", "\u2400")
+	if !whole {
+		text += mark
+	}
+	return text
+}
+
+// cutRunes keeps at most limit characters, the mark of the cut included.
+func cutRunes(text string, limit int) string {
+	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	const mark = " … [cut]"
+	keep := limit - utf8.RuneCountInString(mark)
+	for i := range text {
+		if keep == 0 {
+			return text[:i] + mark
+		}
+		keep--
+	}
+	return text
+}

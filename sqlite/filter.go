@@ -1,0 +1,161 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawljobs/pawl"
+)
+
+// maxFilter bounds a text that is looked for, in bytes.
+const maxFilter = 1000
+
+// where collects the terms of a query. Values only ever become parameters.
+type where struct {
+	terms []string
+	args  []any
+	err   error
+}
+
+func (w *where) add(term string, args ...any) {
+	w.terms = append(w.terms, term)
+	w.args = append(w.args, args...)
+}
+
+// text adds a term for a text of the caller's, unless it is empty.
+func (w *where) text(field, term, value string) {
+	if value == "" {
+		return
+	}
+	w.check(checkStorable(field, value, maxFilter))
+	w.add(term, value)
+}
+
+// check keeps the first error.
+func (w *where) check(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *where) since(term string, t time.Time) {
+	if !t.IsZero() {
+		w.add(term, ceilMilli(t))
+	}
+}
+
+func (w where) sql() string {
+	if len(w.terms) == 0 {
+		return ""
+	}
+	return " where " + strings.Join(w.terms, " and ")
+}
+
+// checkStorable refuses text that would not come back from the store as it went in.
+func checkStorable(field, value string, limit int) error {
+	switch {
+	case len(value) > limit:
+		return &pawl.FieldError{Field: field, Value: value, Rule: fmt.Sprintf("must have at most %d bytes", limit)}
+	case !utf8.ValidString(value):
+		return &pawl.FieldError{Field: field, Value: value, Rule: "must be valid UTF-8"}
+	case strings.Contains(value, "\x00"):
+		return &pawl.FieldError{Field: field, Value: value, Rule: "must have no NUL"}
+	}
+	return nil
+}
+
+// letterWhere turns a filter into terms. One of the indexes is meant to drive the query: that of the job, the group,
+// the single status, or else the time. A + keeps the other columns from being taken for it, since the planner has no
+// statistics to choose by.
+func letterWhere(f pawl.LetterFilter) (where, error) {
+	var w where
+	byJob, byGroup := !f.JobID.IsZero(), f.Fingerprint != ""
+	switch {
+	case byJob:
+		w.add("job_id = ?", f.JobID[:])
+		w.text("fingerprint", "+fingerprint = ?", f.Fingerprint)
+	case byGroup:
+		w.text("fingerprint", "fingerprint = ?", f.Fingerprint)
+	}
+	w.statuses(f.Status, byJob || byGroup)
+	w.classes(f.Class)
+	w.text("reason", "reason = ?", string(f.Reason))
+	w.text("kind", "kind = ?", f.Kind)
+	w.text("queue", "queue = ?", f.Queue)
+	w.text("connection", "connection = ?", f.Connection)
+	w.text("correlation id", "correlation_id = ?", f.CorrelationID)
+	w.tag(f.Tag)
+	w.since("dead_at >= ?", f.Since)
+	w.since("dead_at < ?", f.Until)
+	if f.Text != "" {
+		w.check(checkStorable("text", f.Text, maxFilter))
+		pattern := likePattern(f.Text)
+		w.add(`(exception_type like ? escape '\' or message like ? escape '\')`, pattern, pattern)
+	}
+	return w, w.err
+}
+
+func (w *where) statuses(statuses []pawl.Status, driven bool) {
+	if len(statuses) == 0 {
+		return
+	}
+	for _, status := range statuses {
+		if status > pawl.StatusDiscarded {
+			w.check(&pawl.FieldError{Field: "status", Value: uint8(status), Rule: "must be dead, redriven, resolved or discarded"})
+		}
+	}
+	if len(statuses) == 1 && !driven {
+		w.add("status = ?", int64(statuses[0]))
+		return
+	}
+	args := make([]any, len(statuses))
+	for i, status := range statuses {
+		args[i] = int64(status)
+	}
+	w.add("+status in ("+marks(len(args))+")", args...)
+}
+
+func (w *where) classes(classes []pawl.DeathClass) {
+	if len(classes) == 0 {
+		return
+	}
+	args := make([]any, len(classes))
+	for i, class := range classes {
+		if class > pawl.DeathPoison {
+			w.check(&pawl.FieldError{Field: "class", Value: uint8(class), Rule: "must be transient-exhausted, permanent or poison"})
+		}
+		args[i] = int64(class)
+	}
+	w.add("class in ("+marks(len(args))+")", args...)
+}
+
+// tag looks for the tag's JSON text first: that is cheap, and passes over nearly all that do not have it.
+func (w *where) tag(tag string) {
+	if tag == "" {
+		return
+	}
+	w.check(checkStorable("tag", tag, maxFilter))
+	encoded, err := json.Marshal(tag)
+	w.check(err)
+	w.add("instr(tags, ?) > 0 and exists (select 1 from json_each(tags) where value = ?)", string(encoded), tag)
+}
+
+// marks is n parameters for a list.
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+var likeSpecials = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// likePattern matches text anywhere, taken literally but for the case of ASCII letters.
+func likePattern(text string) string { return "%" + likeSpecials.Replace(text) + "%" }
+
+// jobWhere turns a filter into terms that hold for live and for ended jobs.
+func jobWhere(f pawl.JobFilter) (where, error) {
+	var w where
+	w.text("kind", "kind = ?", f.Kind)
+	w.text("queue", "queue = ?", f.Queue)
+	w.since("enqueued_at >= ?", f.Since)
+	return w, w.err
+}

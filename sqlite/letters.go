@@ -1,0 +1,150 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/pawljobs/pawl"
+)
+
+// letterColumns are what lists show. The bulk of the evidence lies in pawl_evidence.
+const letterColumns = `l.id, l.job_id, l.source_message, l.connection, l.queue, l.kind, l.exception_type, l.message,
+	l.attempts, l.class, l.reason, l.correlation_id, l.tags, l.fingerprint, l.host, l.server, l.version, l.enqueued_at,
+	l.started_at, l.dead_at, l.previous, l.status, l.redriven_by, l.redriven_at, l.new_job_id, l.redrive_outcome,
+	l.next_letter, l.note`
+
+// letterTargets are where letterColumns go.
+func letterTargets(l *pawl.DeadLetter) []any {
+	return []any{
+		(*idColumn)(&l.ID), (*idColumn)(&l.JobID), &l.SourceMessageID, &l.Connection, &l.Queue, &l.Kind, &l.ExceptionType,
+		&l.Message, &l.Attempts, &l.Class, &l.Reason, &l.CorrelationID, jsonColumn{&l.Tags}, &l.Fingerprint, &l.Host,
+		&l.Server, &l.Version, (*timeColumn)(&l.EnqueuedAt), (*timeColumn)(&l.StartedAt), (*timeColumn)(&l.DeadAt),
+		(*idColumn)(&l.Previous), &l.Status, &l.RedrivenBy, (*timeColumn)(&l.RedrivenAt), (*idColumn)(&l.NewJobID),
+		&l.Outcome, (*idColumn)(&l.NextLetter), &l.Note,
+	}
+}
+
+func scanLetter(rows *sql.Rows) (l pawl.DeadLetter, err error) {
+	return l, rows.Scan(letterTargets(&l)...)
+}
+
+func scanWholeLetter(rows *sql.Rows) (l pawl.DeadLetter, err error) {
+	return l, rows.Scan(append(letterTargets(&l), &l.Detail, jsonColumn{&l.History}, &l.Envelope)...)
+}
+
+// Letters lists, newest first, by time of death and then id. What it lists has no Envelope, Detail and History, so a
+// page stays small whatever died: Letter has them.
+func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl.Page) (pawl.LetterPage, error) {
+	query, args, limit, err := lettersQuery(filter, page)
+	if err != nil {
+		return pawl.LetterPage{}, err
+	}
+	var out pawl.LetterPage
+	err = s.view(ctx, func(x execer) error {
+		letters, err := selectRows(ctx, x, scanLetter, query, args...)
+		out.Letters, out.Next = cut(letters, limit, listLetters, func(l pawl.DeadLetter) cursor {
+			return cursor{l.DeadAt.UnixMilli(), l.ID}
+		})
+		return err
+	})
+	if err != nil {
+		return pawl.LetterPage{}, fmt.Errorf("list letters: %w", err)
+	}
+	return out, nil
+}
+
+func lettersQuery(filter pawl.LetterFilter, page pawl.Page) (query string, args []any, limit int, err error) {
+	limit, err = pageLimit(page)
+	if err != nil {
+		return "", nil, 0, err
+	}
+	w, err := letterWhere(filter)
+	if err != nil {
+		return "", nil, 0, err
+	}
+	after, more, err := decodeCursor(listLetters, page.After)
+	if err != nil {
+		return "", nil, 0, err
+	}
+	beyond, order := "(dead_at, id) < (?, ?)", "dead_at desc, id desc"
+	if filter.OldestFirst {
+		beyond, order = "(dead_at, id) > (?, ?)", "dead_at, id"
+	}
+	if more {
+		w.add(beyond, after.at, after.id[:])
+	}
+	query = "select " + letterColumns + " from pawl_letter l" + w.sql() + " order by " + order + " limit ?"
+	return query, append(w.args, limit+1), limit, nil
+}
+
+// Letter returns one whole, or ErrNotFound.
+func (s *Store) Letter(ctx context.Context, id pawl.ID) (pawl.DeadLetter, error) {
+	var letter pawl.DeadLetter
+	err := s.view(ctx, func(x execer) (err error) {
+		var found bool
+		letter, found, err = selectOne(ctx, x, scanWholeLetter, `select `+letterColumns+`, e.detail, e.history, e.envelope
+			from pawl_letter l join pawl_evidence e on e.letter = l.id where l.id = ?`, id[:])
+		if err == nil && !found {
+			err = pawl.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return pawl.DeadLetter{}, fmt.Errorf("read letter %s: %w", id, err)
+	}
+	return letter, nil
+}
+
+// CountLetters counts what the filter matches.
+func (s *Store) CountLetters(ctx context.Context, filter pawl.LetterFilter) (int, error) {
+	w, err := letterWhere(filter)
+	if err != nil {
+		return 0, err
+	}
+	var n int
+	err = s.view(ctx, func(x execer) (err error) {
+		n, _, err = selectOne(ctx, x, scanValue[int], "select count(*) from pawl_letter l"+w.sql(), w.args...)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count letters: %w", err)
+	}
+	return n, nil
+}
+
+// ForgetLetter removes a letter and its alerts; false when there was none.
+func (s *Store) ForgetLetter(ctx context.Context, id pawl.ID, by pawl.By) (bool, error) {
+	if err := checkBy(by); err != nil {
+		return false, err
+	}
+	var found bool
+	err := s.write(ctx, func(ctx context.Context, w *writer) (err error) {
+		found, err = forget(ctx, w, id, by, now())
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("forget letter %s: %w", id, err)
+	}
+	return found, nil
+}
+
+func forget(ctx context.Context, x execer, id pawl.ID, by pawl.By, at int64) (bool, error) {
+	letter, found, err := readFate(ctx, x, id)
+	if err != nil || !found {
+		return false, err
+	}
+	for _, statement := range []string{
+		`delete from pawl_alert where letter = ?`,
+		`delete from pawl_evidence where letter = ?`,
+		`delete from pawl_letter where id = ?`,
+	} {
+		if _, err := x.ExecContext(ctx, statement, id[:]); err != nil {
+			return false, err
+		}
+	}
+	_, err = writeAudit(ctx, x, at, by, pawl.AuditEntry{
+		Action: pawl.ActionForget, Subject: id.String(), From: letter.status.String(), To: "forgotten",
+	})
+	return true, err
+}
