@@ -1,0 +1,174 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+const (
+	alertBatch  = 4 // rows under lease at a time; together they fit into the lease
+	sinkStrays  = 4 // deliveries that ignore their ctx, until the sink gets no more
+	alertTries  = 3 // to record what became of a delivery
+	ignoreGrace = time.Second
+)
+
+// courier delivers the alerts of one sink. Each sink has its own, so that a slow one delays no other.
+type courier struct {
+	host    *Host
+	sink    pawl.Sink
+	name    string
+	kick    chan struct{}
+	strays  chan struct{} // one value for each delivery that has not returned
+	trouble trouble
+	failing trouble
+}
+
+func newCourier(h *Host, sink pawl.Sink) *courier {
+	return &courier{
+		host: h, sink: sink, name: sink.Name(), kick: make(chan struct{}, 1), strays: make(chan struct{}, sinkStrays),
+		trouble: trouble{log: h.log, message: "the queue of alerts cannot be read or written"},
+		failing: trouble{log: h.log, message: "alerts cannot be delivered; they are kept and tried again"},
+	}
+}
+
+// run delivers until ctx is done; a batch that was begun is finished.
+func (c *courier) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.kick:
+		case <-timer.C:
+		}
+		wait := jitter(c.host.config.Intervals.Alerts)
+		again, err := c.round(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			failures++
+			c.trouble.report(err, "sink", c.name)
+			wait = backoff(failures, c.host.config.Intervals.Alerts)
+		case again:
+			wait = 0
+			fallthrough
+		default:
+			failures = 0
+			c.trouble.over()
+		}
+		timer.Reset(wait)
+	}
+}
+
+// round claims some rows and delivers them; again says that there may be more.
+func (c *courier) round(ctx context.Context) (again bool, err error) {
+	h := c.host
+	if len(c.strays) == cap(c.strays) {
+		return false, nil
+	}
+	session, err := h.presence.await(ctx)
+	if err != nil {
+		return false, nil
+	}
+	callCtx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
+	tasks, err := h.alerts.ClaimAlerts(callCtx, pawl.AlertClaim{Session: session, Sinks: []string{c.name}, Max: alertBatch})
+	cancel()
+	if err != nil {
+		return false, fmt.Errorf("claim alerts: %w", err)
+	}
+	results := make([]pawl.AlertResult, 0, len(tasks))
+	for _, task := range tasks {
+		results = append(results, c.deliver(task))
+	}
+	return len(tasks) == alertBatch, c.settle(results)
+}
+
+// deliver makes one delivery with its budget.
+func (c *courier) deliver(task pawl.AlertTask) pawl.AlertResult {
+	h := c.host
+	err := c.call(task)
+	if err == nil {
+		h.counters.delivered.Add(1)
+		c.failing.over()
+		return pawl.AlertResult{Row: task.Row, Token: task.Token, Delivered: true}
+	}
+	h.counters.undeliver.Add(1)
+	after := pawl.AlertBackoff(task.Attempt)
+	text := textOf(err)
+	c.failing.report(errors.New(text), "sink", c.name, "letter", task.Letter.ID, "attempt", task.Attempt, "retry_after", after)
+	return pawl.AlertResult{Row: task.Row, Token: task.Token, After: after, Error: text}
+}
+
+// call runs the sink in a goroutine of its own and leaves it behind when it ignores its ctx.
+func (c *courier) call(task pawl.AlertTask) error {
+	if len(c.strays) == cap(c.strays) {
+		return fmt.Errorf("sink %s has %d deliveries that never returned", c.name, cap(c.strays))
+	}
+	ctx, cancel := context.WithTimeout(c.host.calls, pawl.AlertBudget)
+	defer cancel()
+	done := make(chan error, 1)
+	c.strays <- struct{}{}
+	go func() {
+		defer func() { <-c.strays }()
+		done <- deliverSafely(ctx, c.sink, pawl.Alert{Key: task.Key, Attempt: task.Attempt, Letters: []pawl.DeadLetter{task.Letter}})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(ignoreGrace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+	}
+	c.host.counters.sinkStrays.Add(1)
+	go func() {
+		<-done
+		c.host.counters.sinkStrays.Add(-1)
+	}()
+	return fmt.Errorf("sink %s ignores its context: no answer within %s", c.name, pawl.AlertBudget+ignoreGrace)
+}
+
+func deliverSafely(ctx context.Context, sink pawl.Sink, alert pawl.Alert) (err error) {
+	returned := false
+	defer func() {
+		if value := recover(); value != nil {
+			err = &pawl.PanicError{Value: value, Stack: string(debug.Stack())}
+		} else if !returned {
+			err = pawl.ErrGoexit
+		}
+	}()
+	err = sink.Deliver(ctx, alert)
+	returned = true
+	return err
+}
+
+// settle records what became of deliveries. What cannot be recorded is delivered again, under the same key, when the
+// lease has ended.
+func (c *courier) settle(results []pawl.AlertResult) error {
+	if len(results) == 0 {
+		return nil
+	}
+	var err error
+	for try := range alertTries {
+		callCtx, cancel := context.WithTimeout(c.host.calls, c.host.config.Intervals.Call)
+		_, err = c.host.alerts.SettleAlerts(callCtx, results)
+		cancel()
+		if err == nil || !pause(c.host.calls, backoff(try+1, time.Second)) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("settle alerts: %w", err)
+	}
+	return nil
+}

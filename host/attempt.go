@@ -1,0 +1,360 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// attempt is one claimed job from its claim until the store has recorded what became of it.
+type attempt struct {
+	host     *Host
+	server   *server // nil for a job that is claimed to be buried
+	job      pawl.ClaimedJob
+	session  pawl.SessionID
+	envelope pawl.Envelope // decoded by admit
+	clock    storeClock
+	suspect  bool // holds the host's one place for a suspect
+	lines    jobHandler
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	phase    phase
+	lost     bool // the reservation is no longer ours
+	settling bool // its settlement is on the way
+	started  time.Time
+	deadline time.Time // of the timeout
+	timer    *time.Timer
+	timedOut bool
+	ctx      context.Context
+	stop     context.CancelCauseFunc
+	end      func() (finished bool) // closes the Job
+	outcome  pawl.Outcome           // of the operation that made the transition
+	progress pawl.Progress
+	news     bool // progress that no beat has carried yet
+}
+
+// phase is how far an attempt is.
+type phase uint8
+
+const (
+	claimed phase = iota
+	running
+	givenUp // the handler has been left behind
+	over
+)
+
+// storeClock tells the store's time: what it was at the claim, and what has passed here since.
+type storeClock struct{ now, at time.Time }
+
+func (c storeClock) time(t time.Time) time.Time { return c.now.Add(t.Sub(c.at)) }
+
+// attemptContext shows the attempt's timeout as the ctx's deadline. Extend moves it.
+type attemptContext struct {
+	context.Context
+	attempt *attempt
+}
+
+func (c *attemptContext) Deadline() (time.Time, bool) {
+	c.attempt.mu.Lock()
+	defer c.attempt.mu.Unlock()
+	return c.attempt.deadline, true
+}
+
+// begin decides whether the handler may run, and runs it in this goroutine.
+func (a *attempt) begin() {
+	if end := a.admit(); end != nil {
+		a.bury(end)
+		return
+	}
+	if a.envelope.Policy.MaxTries == 1 {
+		a.host.starter.add(a)
+		return
+	}
+	a.run()
+}
+
+// run calls the handler, unless the attempt was lost or given back meanwhile.
+func (a *attempt) run() {
+	timeout := a.envelope.Policy.Timeout
+	if timeout <= 0 {
+		timeout = pawl.DefaultPolicy().Timeout
+	}
+	ctx, job := a.open(timeout)
+	if ctx == nil {
+		a.drop()
+		return
+	}
+	a.host.counters.started.Add(1)
+	a.host.mux.Run(ctx, job, a.returned)
+}
+
+// open makes the attempt's Job and starts its timeout; nil when it must not run any more.
+func (a *attempt) open(timeout time.Duration) (context.Context, *pawl.Job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.phase != claimed || a.lost {
+		return nil, nil
+	}
+	a.ctx, a.stop = context.WithCancelCause(a.host.base)
+	a.started = time.Now()
+	a.deadline = a.started.Add(timeout)
+	ctx, job, end := pawl.NewJobContext(&attemptContext{a.ctx, a}, a.info(), operations{a}, a.log, a.deadline)
+	a.end = end
+	a.phase = running
+	a.host.counters.running.Add(1)
+	a.timer = time.AfterFunc(timeout, a.expire)
+	return ctx, job
+}
+
+func (a *attempt) info() pawl.JobInfo {
+	e := &a.envelope
+	return pawl.JobInfo{
+		ID: a.job.ID, Kind: a.job.Kind, Queue: a.job.Queue, Connection: a.host.connection,
+		Attempt: a.job.Attempt, MaxTries: e.Policy.MaxTries, Args: e.Args, CorrelationID: e.CorrelationID,
+		TraceParent: e.TraceParent, TraceState: e.TraceState, Tags: e.Tags, EnqueuedAt: a.job.EnqueuedAt,
+	}
+}
+
+// expire is called by the timer: at the timeout, and once more when the handler has ignored that for too long.
+func (a *attempt) expire() {
+	a.mu.Lock()
+	now := time.Now()
+	switch {
+	case a.phase != running:
+		a.mu.Unlock()
+	case now.Before(a.deadline): // extended meanwhile
+		a.timer.Reset(a.deadline.Sub(now))
+		a.mu.Unlock()
+	case !a.timedOut:
+		a.timedOut = true
+		a.timer.Reset(a.host.config.Intervals.GiveUp)
+		a.mu.Unlock()
+		a.stop(pawl.ErrTimeout)
+	default:
+		a.mu.Unlock()
+		a.giveUp(pawl.EndTimedOut)
+	}
+}
+
+// interrupt cancels the handler's ctx.
+func (a *attempt) interrupt(cause error) {
+	a.mu.Lock()
+	stop := a.stop
+	a.mu.Unlock()
+	if stop != nil {
+		stop(cause)
+	}
+}
+
+// lose notes that the reservation is gone, unless that is what its own settlement is doing; true when a handler was
+// told.
+func (a *attempt) lose() bool {
+	a.mu.Lock()
+	if a.lost || a.settling || a.phase == over || a.phase == givenUp || a.outcome != nil {
+		a.mu.Unlock()
+		return false
+	}
+	a.lost = true
+	told, stop := a.phase == running, a.stop
+	a.mu.Unlock()
+	a.host.counters.leasesLost.Add(1)
+	if told {
+		stop(pawl.ErrLeaseLost)
+	}
+	a.log.Warn("reservation lost; what the attempt still does changes nothing", "session", a.session)
+	return told
+}
+
+// conclude takes the attempt to its end, once; before is the phase that it was in.
+func (a *attempt) conclude(end phase) (before phase, first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before = a.phase
+	if before == over || before == givenUp {
+		return before, false
+	}
+	a.phase = end
+	if before == running {
+		a.timer.Stop()
+		a.host.counters.running.Add(-1)
+	}
+	return before, true
+}
+
+// returned is called in the handler's goroutine with what the handler returned.
+func (a *attempt) returned(err error) {
+	if _, first := a.conclude(over); !first {
+		a.returnedLate(err)
+		return
+	}
+	cause := context.Cause(a.ctx)
+	finished := a.end()
+	a.stop(nil)
+	a.finish(finished, endingOf(cause, err), cause, err)
+}
+
+// returnedLate notes what a handler returned that had been given up. It changes nothing.
+func (a *attempt) returnedLate(err error) {
+	a.host.counters.strays.Add(-1)
+	a.log.Warn("a handler that was given up has returned; this changes nothing", "after", time.Since(a.started), "error", textOf(err))
+}
+
+// giveUp ends an attempt whose handler does not return: it timed out, or the shutdown is over.
+func (a *attempt) giveUp(ending pawl.Ending) {
+	before, first := a.conclude(givenUp)
+	if !first {
+		return
+	}
+	if before == claimed {
+		a.submit(pawl.GiveBack{}, pawl.EndInterrupted, nil)
+		a.release()
+		return
+	}
+	a.host.counters.strays.Add(1)
+	cause := pawl.ErrTimeout
+	if ending == pawl.EndCutOff {
+		cause = pawl.ErrShutdown
+	}
+	a.log.Warn("a handler ignores its cancelled context and is given up", "after", time.Since(a.started), "cause", cause)
+	finished := a.end()
+	a.finish(finished, ending, nil, fmt.Errorf("the handler ignored its cancelled context: %w", cause))
+}
+
+// finish decides what becomes of the job, unless an operation of it has done so, and frees the slot.
+func (a *attempt) finish(finished bool, ending pawl.Ending, cause, err error) {
+	defer a.release()
+	if _, panicked := err.(*pawl.PanicError); panicked {
+		a.host.counters.panicked.Add(1)
+	}
+	a.mu.Lock()
+	outcome, lost := a.outcome, a.lost
+	a.mu.Unlock()
+	switch {
+	case finished:
+		if err != nil {
+			a.log.Warn("the handler failed after its job's transition; this changes nothing", "error", textOf(err))
+		}
+	case lost:
+		outcome = nil
+		a.host.held.drop(a.job.Token)
+	default:
+		if ending == pawl.EndTimedOut {
+			a.host.counters.timedOut.Add(1)
+		}
+		err = pawl.Classify(err, a.host.config.Classifiers...)
+		outcome = pawl.Decide(a.envelope.Policy, a.facts(ending), err)
+		a.submit(outcome, ending, explain(cause, err))
+	}
+	a.line(outcome, ending)
+}
+
+// drop ends an attempt that never ran and has nothing to settle any more.
+func (a *attempt) drop() {
+	if _, first := a.conclude(over); first {
+		a.host.held.drop(a.job.Token)
+		a.release()
+	}
+}
+
+// release gives the attempt's slot to another.
+func (a *attempt) release() {
+	if a.suspect {
+		a.host.suspects.free()
+	}
+	if a.server != nil {
+		a.server.release()
+	}
+	a.host.attempts.done()
+}
+
+// endingOf says how an attempt whose handler returned has ended, given what had cancelled its ctx.
+func endingOf(cause, err error) pawl.Ending {
+	switch {
+	case err == nil:
+		return pawl.EndReturned
+	case errors.Is(cause, pawl.ErrTimeout):
+		return pawl.EndTimedOut
+	case errors.Is(cause, pawl.ErrShutdown):
+		return pawl.EndInterrupted
+	}
+	return pawl.EndReturned
+}
+
+// textOf is an error's text in a form that can be logged, whatever the error is.
+func textOf(err error) string { return pawl.NewEvidence(err).Message }
+
+// explain adds to a bare "context canceled" why the context was; the class has been decided before. A handler's error
+// may have an Is method that panics.
+func explain(cause, err error) (explained error) {
+	defer func() {
+		if recover() != nil {
+			explained = err
+		}
+	}()
+	if cause == nil || !errors.Is(err, context.Canceled) || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, cause)
+}
+
+func (a *attempt) facts(ending pawl.Ending) pawl.Facts {
+	return pawl.Facts{
+		Job: a.job.ID, Attempt: a.job.Attempt, Crashes: a.job.Crashes, Started: a.job.Started, Ending: ending,
+		Now: a.clock.time(time.Now()), Deadline: a.envelope.Deadline(a.job.EnqueuedAt),
+	}
+}
+
+// attrs are the fixed keys of the attempt's lines.
+func (a *attempt) attrs() []slog.Attr {
+	return []slog.Attr{
+		slog.String("job", a.job.ID.String()), slog.String("kind", a.job.Kind), slog.String("queue", a.job.Queue),
+		slog.Int("attempt", a.job.Attempt), slog.String("correlation_id", a.envelope.CorrelationID),
+	}
+}
+
+// line writes the one line of an execution.
+func (a *attempt) line(outcome pawl.Outcome, ending pawl.Ending) {
+	ctx := context.Background()
+	if !a.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	a.log.LogAttrs(ctx, slog.LevelInfo, "job ran", slog.String("outcome", outcomeName(outcome)), slog.String("ending", string(ending)),
+		slog.Duration("duration", time.Since(a.started)), slog.Duration("waited", a.clock.time(a.started).Sub(a.job.ReadyAt)))
+}
+
+func outcomeName(outcome pawl.Outcome) string {
+	switch o := outcome.(type) {
+	case pawl.Done:
+		return "done"
+	case pawl.Retry:
+		return "retry after " + o.After.String()
+	case pawl.Release:
+		return "released"
+	case pawl.GiveBack:
+		return "given back"
+	case pawl.Dead:
+		return "dead: " + string(o.Reason)
+	}
+	return "reservation lost"
+}
+
+// report is what a beat tells of the attempt.
+func (a *attempt) report() (progress pawl.Progress, news, lost bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	news, a.news = a.news, false
+	return a.progress, news && !a.lost, a.lost
+}
+
+// unreported keeps progress that a beat could not deliver.
+func (a *attempt) unreported(p pawl.Progress) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.news = a.news || a.progress == p
+}

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// drain ends a host in the order that loses nothing: claim no more, let handlers end, cancel them, put back what did
+// not end, record it all, and only then leave the store. Every part is bounded by its rung.
+func (h *Host) drain() error {
+	begun := time.Now()
+	h.draining.Store(true)
+	h.stopClaims()
+	h.presence.nudge() // tell the others
+	h.log.Info("draining", "running", h.counters.running.Load())
+	by := func(d time.Duration) (context.Context, context.CancelFunc) {
+		return context.WithDeadline(h.base, begun.Add(d))
+	}
+
+	grace, cancel := by(h.config.Drain.Handler)
+	defer cancel()
+	ended := h.attempts.wait(grace) && h.fetchers.wait(grace)
+	server, cancel := by(h.config.Drain.Server)
+	defer cancel()
+	if !ended {
+		h.cancelAll()
+		ended = h.attempts.wait(server) && h.fetchers.wait(server)
+	}
+	if !ended {
+		h.cutOff()
+	}
+	return h.leave(begun)
+}
+
+// cancelAll cancels the handlers whose grace is over.
+func (h *Host) cancelAll() {
+	for _, a := range h.held.all(func(*attempt) bool { return true }) {
+		a.interrupt(pawl.ErrShutdown)
+	}
+}
+
+// cutOff gives up the handlers that have not returned.
+func (h *Host) cutOff() {
+	for _, a := range h.held.all(func(*attempt) bool { return true }) {
+		h.cutting.run(func() { a.giveUp(pawl.EndCutOff) })
+	}
+}
+
+// leave records what is left, ends the upkeep and closes the session.
+func (h *Host) leave(begun time.Time) error {
+	d := h.config.Drain
+	last, cancel := context.WithDeadline(h.base, begun.Add(d.Host))
+	defer cancel()
+	most, cancel := context.WithDeadline(h.base, begun.Add(d.Host-(d.Host-d.Server)/5))
+	defer cancel()
+	alerts, cancel := context.WithTimeout(most, pawl.AlertBudget+2*ignoreGrace)
+	defer cancel()
+
+	h.stopUpkeep()
+	h.attempts.wait(most)
+	left := h.settler.close(most, &h.settling)
+	if !h.upkeep.wait(alerts) {
+		h.log.Warn("a delivery of an alert is cut off; it is repeated by another host")
+	}
+	h.stopCalls()
+	h.fetchers.wait(last)
+	h.cutting.wait(last)
+	h.stopLiving()
+	h.living.wait(last)
+	err := h.closeSession(last)
+	if left > 0 {
+		h.log.Warn("the shutdown ended before all was recorded; other hosts run these jobs again", "jobs", left)
+		return fmt.Errorf("drain: %d ended attempts could not be recorded", left)
+	}
+	return err
+}
+
+func (h *Host) closeSession(ctx context.Context) error {
+	id, _ := h.presence.lastBeat()
+	if id == 0 {
+		return nil
+	}
+	if err := h.store.CloseSession(ctx, id); err != nil {
+		return fmt.Errorf("close session: %w", err)
+	}
+	return nil
+}

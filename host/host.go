@@ -1,0 +1,208 @@
+// Package host runs jobs: it claims them from a store, calls their handlers, and records what became of them.
+//
+//	h, err := host.New(store, mux, host.Config{})
+//	err = h.Run(ctx) // until ctx is done, then it drains
+//
+// A host has servers, which are pools of workers bound to queues. It keeps a session in the store alive by heartbeats,
+// and does its share of the store's upkeep: it finds dead hosts, makes due jobs ready, and delivers alerts.
+//
+// Files in the order of a job's way: server.go and claim.go fetch it, admit.go decides whether it may run, start.go
+// marks one that must not run twice, attempt.go runs it, runner.go is what it can do to itself, settle.go and
+// settled.go record its end. session.go, observe.go, sweep.go, alerts.go and drain.go are the host's own life.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Host runs jobs of one store. Make it with New and use it once.
+type Host struct {
+	store      pawl.Store
+	letters    pawl.DeadLetters // where deaths are recorded
+	elsewhere  pawl.DeadLetters // the same when the store does not do it itself; else nil
+	alerts     pawl.Alerts
+	mux        *pawl.Mux
+	kinds      []string
+	config     Config
+	connection string
+	log        *slog.Logger
+
+	servers  []*server
+	couriers []*courier
+	presence *presence
+	held     *registry
+	gate     *gate
+	suspects suspects
+	starter  *starter
+	settler  *settler
+	sweeper  *sweeper
+	claims   trouble
+	counters counters
+	answerAt atomic.Int64 // Unix nanoseconds of the store's last answer
+
+	ran      atomic.Bool
+	draining atomic.Bool
+
+	base       context.Context // the values of Run's ctx without its end
+	calls      context.Context // of store calls that are not the settler's or the session's
+	stopClaims context.CancelFunc
+	stopUpkeep context.CancelFunc
+	stopCalls  context.CancelFunc
+	stopLiving context.CancelFunc
+	attempts   crew // claimed jobs
+	fetchers   crew
+	upkeep     crew
+	settling   crew
+	living     crew // the session, the starter, the wake-up
+	cutting    crew
+}
+
+// New checks the configuration and makes a host. Nothing is done to the store yet.
+func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
+	if store == nil || mux == nil {
+		return nil, fmt.Errorf("new host: %w", &pawl.FieldError{Field: "store and mux", Value: nil, Rule: "must be given"})
+	}
+	config = config.withDefaults()
+	err := errors.Join(mux.Err(), config.check())
+	kinds := mux.Kinds()
+	if err == nil && len(kinds) == 0 {
+		err = &pawl.FieldError{Field: "mux", Value: "empty", Rule: "must have at least one handler"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new host: %w", err)
+	}
+	letters, elsewhere, alerts, err := parts(store, config)
+	if err != nil {
+		return nil, fmt.Errorf("new host: %w", err)
+	}
+	h := &Host{
+		store: store, letters: letters, elsewhere: elsewhere, alerts: alerts, mux: mux, kinds: kinds, config: config,
+		connection: store.Connection().Name, log: config.Logger,
+	}
+	h.build()
+	return h, nil
+}
+
+func (h *Host) build() {
+	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
+	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
+	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
+	h.suspects.freed = h.wakeServers
+	for _, s := range h.config.Servers {
+		h.servers = append(h.servers, newServer(h, s))
+	}
+	for _, sink := range h.config.Sinks {
+		h.couriers = append(h.couriers, newCourier(h, sink))
+	}
+}
+
+// errUsed refuses a second Run.
+var errUsed = errors.New("run host: it has run before; make a new one")
+
+// Run works until ctx is done, drains, and returns when all that it started has ended, save handlers that ignore
+// their cancelled ctx (see Stats.Strays). It returns nil after a clean stop. It fails at once when the store says that
+// it cannot be used; an outage is waited for. A host runs once.
+func (h *Host) Run(ctx context.Context) error {
+	if h.ran.Swap(true) {
+		return errUsed
+	}
+	h.base = context.WithoutCancel(ctx)
+	claims, stopClaims := context.WithCancel(h.base)
+	upkeep, stopUpkeep := context.WithCancel(h.base)
+	living, stopLiving := context.WithCancel(h.base)
+	h.calls, h.stopCalls = context.WithCancel(h.base)
+	h.stopClaims, h.stopUpkeep, h.stopLiving = stopClaims, stopUpkeep, stopLiving
+	defer func() { stopClaims(); stopUpkeep(); h.stopCalls(); stopLiving() }()
+
+	if err := h.presence.start(ctx); err != nil {
+		return fmt.Errorf("run host: %w", err)
+	}
+	h.living.run(func() { h.presence.run(living) })
+	h.living.run(func() { h.starter.run(living) })
+	h.living.run(func() { h.listen(living) })
+	h.settling.run(func() { h.settler.run(living) })
+	h.upkeep.run(func() { h.sweeper.run(upkeep) })
+	for _, c := range h.couriers {
+		h.upkeep.run(func() { c.run(upkeep) })
+	}
+	for _, s := range h.servers {
+		h.fetchers.run(func() { s.run(claims) })
+	}
+	h.log.Info("host started", "host", h.config.Name, "kinds", len(h.kinds), "servers", len(h.servers))
+	<-ctx.Done()
+	err := h.drain()
+	h.log.Info("host stopped", "strays", h.counters.strays.Load())
+	return err
+}
+
+// info is what the host tells when it opens a session.
+func (h *Host) info() pawl.HostInfo {
+	info := pawl.HostInfo{Name: h.config.Name, PID: os.Getpid(), Version: h.config.Version, Kinds: h.kinds}
+	for i, s := range h.servers {
+		info.Servers = append(info.Servers, pawl.ServerInfo{Name: s.name, Queues: s.queues, Workers: h.config.Servers[i].Workers})
+	}
+	for _, c := range h.couriers {
+		info.Sinks = append(info.Sinks, c.name)
+	}
+	return info
+}
+
+// listen passes the store's hints on to the servers.
+func (h *Host) listen(ctx context.Context) {
+	deaf := trouble{log: h.log, message: "the store's wake-up is out of order; work is found by polling"}
+	for failures := 1; ctx.Err() == nil; failures++ {
+		wake, err := h.store.Wake(ctx)
+		if err == nil {
+			deaf.over()
+			failures = 1
+			h.hear(ctx, wake)
+			err = errors.New("the channel was closed")
+		}
+		if ctx.Err() == nil {
+			deaf.report(err)
+			pause(ctx, backoff(failures, h.config.Intervals.Beat))
+		}
+	}
+}
+
+func (h *Host) hear(ctx context.Context, wake <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-wake:
+			if !ok {
+				return
+			}
+			h.wakeServers()
+		}
+	}
+}
+
+// wakeServers says that there may be something to claim.
+func (h *Host) wakeServers() {
+	for _, s := range h.servers {
+		signal(s.wake)
+	}
+}
+
+// wakeAlerts says that there may be something to deliver.
+func (h *Host) wakeAlerts() {
+	for _, c := range h.couriers {
+		signal(c.kick)
+	}
+}
+
+// answered notes that the store works.
+func (h *Host) answered() { h.answerAt.Store(time.Now().UnixNano()) }
+
+// lastAnswer is when the store last answered a call.
+func (h *Host) lastAnswer() time.Time { return time.Unix(0, h.answerAt.Load()) }

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// server is one pool of workers: a fetcher claims what its free slots can take, and each job runs in a goroutine of
+// its own.
+type server struct {
+	host   *Host
+	name   string   // as shown
+	queues []string // in order of priority
+	free   atomic.Int64
+	hungry atomic.Bool   // there may be more to claim as soon as a slot is free
+	wake   chan struct{} // there may be something to claim now
+}
+
+func newServer(h *Host, c Server) *server {
+	s := &server{host: h, name: h.config.Name + ":worker-" + c.Name, queues: c.Queues, wake: make(chan struct{}, 1)}
+	s.free.Store(int64(c.Workers))
+	return s
+}
+
+// run claims until ctx is done.
+func (s *server) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for ctx.Err() == nil {
+		again, err := s.fetch(ctx)
+		if err != nil {
+			failures++
+			pause(ctx, backoff(failures, s.host.config.Intervals.Beat))
+			continue
+		}
+		failures = 0
+		if again {
+			continue
+		}
+		timer.Reset(jitter(s.host.config.Intervals.Poll))
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// fetch claims once and starts what it got; again says that there may be more at once.
+func (s *server) fetch(ctx context.Context) (again bool, err error) {
+	h := s.host
+	s.hungry.Store(true)
+	free := int(s.free.Load())
+	if free <= 0 || h.settler.full() {
+		return false, nil
+	}
+	session, err := h.presence.await(ctx)
+	if err != nil {
+		return false, nil
+	}
+	attempts, more, err := h.claim(ctx, pawl.ClaimRequest{Session: session, Queues: s.queues, Kinds: h.kinds, Max: free}, s)
+	if err != nil {
+		return false, err
+	}
+	s.free.Add(-int64(len(attempts)))
+	s.launch(ctx, attempts)
+	again = more || len(attempts) >= free
+	s.hungry.Store(again)
+	return again, nil
+}
+
+// launch runs attempts, each in its goroutine. What was claimed while the host began to drain is given back, and what
+// was claimed under a session that has been lost meanwhile is let go.
+func (s *server) launch(ctx context.Context, attempts []*attempt) {
+	if len(attempts) == 0 {
+		return
+	}
+	session, err := s.host.presence.await(ctx)
+	for _, a := range attempts {
+		switch {
+		case err != nil:
+			a.unstarted()
+		case session != a.session:
+			a.lose()
+			a.drop()
+		default:
+			go a.begin()
+		}
+	}
+}
+
+// release takes back a slot.
+func (s *server) release() {
+	s.free.Add(1)
+	if s.hungry.Load() {
+		signal(s.wake)
+	}
+}
