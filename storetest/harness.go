@@ -1,9 +1,110 @@
 package storetest
 
-import "github.com/pawljobs/pawl"
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
 
 // Store is what the suite asks: the store that hosts work on and all that operators do to it.
 type Store interface {
 	pawl.Store
 	pawl.Operator
+}
+
+// Options vary how a store is opened. The zero value is a store as its users get it.
+type Options struct {
+	Connection string      // its name; "" is "default"
+	Policy     pawl.Policy // what its jobs inherit
+	NoHistory  bool        // keep no finished jobs
+}
+
+// Tx is a transaction of the caller's, with jobs enqueued in it.
+type Tx struct {
+	pawl.Enqueuer
+	Commit   func() error
+	Rollback func() error
+}
+
+// Harness is how the suite gets at a store. Its functions end the test themselves when they fail, and clean up
+// through t.Cleanup.
+type Harness struct {
+	// Open makes a fresh, empty store that no other test sees.
+	Open func(t testing.TB, options Options) Store
+	// Reopen opens a second handle on the database of store, as another process would. Without it the cases that
+	// need one are skipped.
+	Reopen func(t testing.TB, store Store) Store
+	// Backdate moves every time that the store has stored into the past, as if that much time had gone by: enqueue
+	// and ready times, due times, beats, leases, deaths, ends of switches, keys and remembered ids.
+	Backdate func(t testing.TB, store Store, by time.Duration)
+	// Begin starts a transaction on the database of store. Without it the cases that need one are skipped.
+	Begin func(t testing.TB, store Store) Tx
+}
+
+// promise is one case.
+type promise struct {
+	name    string
+	options Options
+	check   func(f *fixture)
+}
+
+// group is the promises on one subject.
+type group struct {
+	name     string
+	promises []promise
+}
+
+func groups() []group {
+	return []group{
+		{"Enqueue", enqueuePromises()},
+		{"Transaction", transactionPromises()},
+		{"IDs", idPromises()},
+		{"Unique", uniquePromises()},
+		{"Payload", payloadPromises()},
+		{"Claim", claimPromises()},
+		{"Order", orderPromises()},
+		{"Schedule", schedulePromises()},
+		{"Wake", wakePromises()},
+		{"Fence", fencePromises()},
+		{"Settle", settlePromises()},
+		{"History", historyPromises()},
+		{"Session", sessionPromises()},
+		{"Start", startPromises()},
+		{"Crash", crashPromises()},
+		{"Orphans", orphanPromises()},
+		{"Verdict", verdictPromises()},
+		{"Death", deathPromises()},
+		{"Letters", letterPromises()},
+		{"Moves", movePromises()},
+		{"Redrive", redrivePromises()},
+		{"Alerts", alertPromises()},
+		{"Controls", controlPromises()},
+		{"Jobs", jobPromises()},
+	}
+}
+
+// mostAtOnce bounds how many cases, and so how many stores, are open at a time.
+const mostAtOnce = 8
+
+// Run checks every promise, each in a subtest of its own with a store of its own. They run in parallel.
+func Run(t *testing.T, h Harness) {
+	if h.Open == nil || h.Backdate == nil {
+		t.Fatal("storetest: a Harness needs Open and Backdate")
+	}
+	slots := make(chan struct{}, min(mostAtOnce, runtime.GOMAXPROCS(0)))
+	for _, g := range groups() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range g.promises {
+				t.Run(p.name, func(t *testing.T) {
+					t.Parallel()
+					slots <- struct{}{}
+					t.Cleanup(func() { <-slots })
+					p.check(newFixture(t, h, p.options))
+				})
+			}
+		})
+	}
 }

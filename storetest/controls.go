@@ -1,0 +1,228 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Switches hold back jobs: nothing of them is spent, and claims obey at once.
+func controlPromises() []promise {
+	return []promise{
+		{name: "a kind that is off waits, and nothing is spent", check: offWaits},
+		{name: "a kind that starts off waits until it is switched on", check: startsOff},
+		{name: "a misspelt name switches nothing on", check: misspelt},
+		{name: "a switch counts until its end", check: switchEnds},
+		{name: "a kind that starts off is off again when its switch has ended", check: startsOffEnds},
+		{name: "a paused queue waits, and is resumed", check: pauses},
+		{name: "a pause counts until its end", check: pauseEnds},
+		{name: "jobs that are held back hide nothing", check: heldHideNothing},
+		{name: "running jobs of a kind that is switched off can be settled", check: offWhileRunning},
+		{name: "switches are listed", check: switchesListed},
+		{name: "every switch and pause is audited", check: switchesAudited},
+		{name: "hosts hear of every change with their next beat", check: switchVersion},
+		{name: "switches hold for every handle", check: switchesElsewhere},
+	}
+}
+
+func (f *fixture) switchKind(kind string, on bool, until ...time.Time) {
+	f.Helper()
+	s := pawl.KindSwitch{Kind: kind, On: on}
+	if len(until) > 0 {
+		s.Until = until[0]
+	}
+	f.ok("switch kind", f.store.SwitchKind(f.ctx, s, operator("test")))
+}
+
+func (f *fixture) pauseQueue(queue string, paused bool, until ...time.Time) {
+	f.Helper()
+	p := pawl.QueuePause{Queue: queue, Paused: paused}
+	if len(until) > 0 {
+		p.Until = until[0]
+	}
+	f.ok("pause queue", f.store.PauseQueue(f.ctx, p, operator("test")))
+}
+
+func offWaits(f *fixture) {
+	session := f.host("a")
+	id := f.put()
+	other := f.enqueue(f.jobOf(otherKind, pawl.Policy{}, `1`))
+	f.switchKind(workKind, false)
+	f.equal("other kinds", ids(f.claim(session, 5)), other)
+	f.pass(time.Hour)
+	f.sweep(session)
+	f.claimNone("jobs of a kind that is off", session)
+	view := f.view(id)
+	f.equal("state", view.State, pawl.JobWaiting)
+	f.equal("held by its kind", view.HeldByKind, true)
+	f.equal("held by its queue", view.HeldByQueue, false)
+	f.equal("attempt", view.Attempt, 0)
+	f.switchKind(workKind, true)
+	f.equal("held by its kind", f.view(id).HeldByKind, false)
+	job := f.claimOne(session)
+	f.equal("job", job.ID, id)
+	f.equal("attempt", job.Attempt, 1)
+}
+
+func (f *fixture) startsOffJob() pawl.ID {
+	f.Helper()
+	return f.enqueue(f.jobOf(workKind, pawl.Policy{StartsOff: true}, `1`))[0]
+}
+
+func startsOff(f *fixture) {
+	session := f.host("a")
+	id := f.startsOffJob()
+	other := f.put() // of the same kind, but enqueued without StartsOff
+	f.equal("jobs that do not start off", ids(f.claim(session, 5)), []pawl.ID{other})
+	f.equal("held by its kind", f.view(id).HeldByKind, true)
+	f.switchKind(workKind, true)
+	f.equal("held by its kind", f.view(id).HeldByKind, false)
+	job := f.claimOne(session)
+	f.equal("job", job.ID, id)
+	f.settle(session, end(job, pawl.GiveBack{}))
+	f.switchKind(workKind, false)
+	f.claimNone("switched off again", session)
+}
+
+func misspelt(f *fixture) {
+	session := f.host("a")
+	f.startsOffJob()
+	for _, name := range []string{"storetest.work.v2", "Storetest.Work.V1", workKind + " ", "storetest.work", "*", "%"} {
+		f.switchKind(name, true)
+		f.claimNone("with "+name+" on", session)
+	}
+}
+
+func switchEnds(f *fixture) {
+	session := f.host("a")
+	f.put()
+	f.switchKind(workKind, false, f.beat(session, pawl.Beat{}).Now.Add(time.Hour))
+	f.claimNone("before the end", session)
+	f.pass(2 * time.Hour)
+	f.claimOne(session)
+}
+
+func startsOffEnds(f *fixture) {
+	session := f.host("a")
+	f.startsOffJob()
+	f.switchKind(workKind, true, f.beat(session, pawl.Beat{}).Now.Add(time.Hour))
+	f.settle(session, end(f.claimOne(session), pawl.GiveBack{}))
+	f.pass(2 * time.Hour)
+	f.claimNone("after the end", session)
+}
+
+func pauses(f *fixture) {
+	session := f.host("a")
+	id := f.put()
+	other := f.put(pawl.InQueue(bulk))
+	f.pauseQueue(normal, true)
+	f.equal("other queues", ids(f.claim(session, 5)), []pawl.ID{other})
+	view := f.view(id)
+	f.equal("state", view.State, pawl.JobWaiting)
+	f.equal("held by its queue", view.HeldByQueue, true)
+	f.equal("held by its kind", view.HeldByKind, false)
+	f.pauseQueue(normal, false)
+	f.equal("held by its queue", f.view(id).HeldByQueue, false)
+	job := f.claimOne(session)
+	f.equal("job", job.ID, id)
+	f.equal("attempt", job.Attempt, 1)
+}
+
+func pauseEnds(f *fixture) {
+	session := f.host("a")
+	f.put()
+	f.pauseQueue(normal, true, f.beat(session, pawl.Beat{}).Now.Add(time.Hour))
+	f.claimNone("before the end", session)
+	f.pass(2 * time.Hour)
+	f.claimOne(session)
+}
+
+func heldHideNothing(f *fixture) {
+	session := f.host("a")
+	f.puts(300)
+	for range 5 {
+		f.startsOffJob()
+	}
+	other := f.enqueue(f.jobOf(otherKind, pawl.Policy{}, `1`))
+	f.switchKind(workKind, false)
+	f.equal("jobs behind 300 that are held", ids(f.claim(session, 5)), other)
+}
+
+func offWhileRunning(f *fixture) {
+	session := f.host("a")
+	f.put()
+	job := f.claimOne(session)
+	f.switchKind(workKind, false)
+	f.pauseQueue(normal, true)
+	f.equal("lost", f.beat(session, pawl.Beat{Held: []pawl.Reservation{job.Reservation}}).Lost, []pawl.Reservation(nil))
+	f.settle(session, end(job, pawl.Done{}))
+}
+
+func switchesListed(f *fixture) {
+	list := func() pawl.Switches {
+		f.Helper()
+		s, err := f.store.Switches(f.ctx)
+		f.ok("switches", err)
+		slices.SortFunc(s.Kinds, func(a, b pawl.KindSwitch) int { return slices.Compare([]byte(a.Kind), []byte(b.Kind)) })
+		return s
+	}
+	f.equal("switches at first", list(), pawl.Switches{})
+	until := f.beat(f.host("a"), pawl.Beat{}).Now.Add(time.Hour).Truncate(time.Millisecond)
+	f.switchKind("a.v1", false)
+	f.switchKind("b.v1", true, until)
+	f.pauseQueue("q", true, until)
+	f.equal("switches", list(), pawl.Switches{
+		Kinds:  []pawl.KindSwitch{{Kind: "a.v1"}, {Kind: "b.v1", On: true, Until: until}},
+		Queues: []pawl.QueuePause{{Queue: "q", Paused: true, Until: until}},
+	})
+	f.pass(2 * time.Hour)
+	f.equal("switches past their end", list(), pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "a.v1"}}})
+}
+
+func switchesAudited(f *fixture) {
+	f.switchKind(workKind, false)
+	f.switchKind(workKind, true)
+	f.pauseQueue(normal, true)
+	f.pauseQueue(normal, false)
+	for subject, action := range map[string]pawl.Action{"kind " + workKind: pawl.ActionSwitch, "queue " + normal: pawl.ActionPause} {
+		entries := f.audit(pawl.AuditFilter{Subject: subject})
+		f.equal("entries", len(entries), 2)
+		for _, entry := range entries {
+			f.equal("action", entry.Action, action)
+			f.equal("by", pawl.By{Who: entry.Who, Door: entry.Door, Why: entry.Why}, operator("test"))
+		}
+		f.holds("what it led to", entries[0].To != "" && entries[1].To != "" && entries[0].To != entries[1].To)
+		f.equal("it came from where the one before led to", entries[0].From, entries[1].To)
+	}
+}
+
+func switchVersion(f *fixture) {
+	session := f.host("a")
+	version := func() int64 { return f.beat(session, pawl.Beat{}).Switches }
+	seen := map[int64]bool{version(): true}
+	f.equal("without a change", version(), version())
+	for name, change := range map[string]func(){
+		"off": func() { f.switchKind(workKind, false) }, "on": func() { f.switchKind(workKind, true) },
+		"pause": func() { f.pauseQueue(normal, true) }, "resume": func() { f.pauseQueue(normal, false) },
+	} {
+		change()
+		v := version()
+		f.holds("the version is new after "+name, !seen[v])
+		seen[v] = true
+	}
+}
+
+func switchesElsewhere(f *fixture) {
+	other := f.elsewhere()
+	session := other.host("b")
+	f.puts(2)
+	other.claimOne(session)
+	f.switchKind(workKind, false)
+	other.claimNone("after it was switched off through another handle", session)
+	f.switchKind(workKind, true)
+	f.pauseQueue(normal, true)
+	other.claimNone("after its queue was paused through another handle", session)
+	f.pauseQueue(normal, false)
+	other.claimOne(session)
+}
