@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pawljobs/pawl"
+	"github.com/spf13/cobra"
+)
+
+const deadHelp = `Dead letters: the jobs that could not succeed, each with its exact bytes and the evidence of why.
+
+A letter is an open failure until somebody decides:
+
+  redrive   run it again as a new job with a fresh budget of tries
+  retry     put the same job back under its own id
+  resolve   close it: it was dealt with in another way
+  discard   close it: it is not worth dealing with
+  reopen    take a closing back
+  forget    remove the letter and its evidence
+
+Each decision goes into the audit trail (pawl audit list).`
+
+func (p *program) deadCommand() *cobra.Command {
+	return noun("dead", "Look at jobs that died, and redrive or close them", deadHelp,
+		p.deadList(), p.deadShow(),
+		p.deadRedrive(), p.deadRetry(), p.deadResolve(), p.deadDiscard(), p.deadReopen(), p.deadForget())
+}
+
+func (p *program) deadList() *cobra.Command {
+	var filter pawl.LetterFilter
+	var page paging
+	var all bool
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List open failures, newest first",
+		Long: `List open failures, newest first. With --all or --status, also those that were dealt with.
+
+With --plain, oldest first, one line each:
+  FAILURE_ID | job=JOB_ID | CONNECTION/QUEUE | attempts=N | EXCEPTION_TYPE: MESSAGE
+In a pipe, tab-separated: id, job id, status, time of death, kind, queue, class, reason, attempts, error.`,
+		Example: `  pawl dead list
+  pawl dead list --kind email.welcome.v1 --since 2h
+  pawl dead list --class permanent --error "no such user" --json
+  pawl dead list --all --job 01890a5d-ac96-774b-bcce-b302099a8057`,
+		Args: needs("", 0, 0),
+	}
+	flags := command.Flags()
+	addFlag(flags, &filter.Status, "status", "STATUS", "dead, redriven, resolved or discarded; several with commas (default dead)", parseNames[pawl.Status])
+	addFlag(flags, &filter.Class, "class", "CLASS", "transient-exhausted, permanent or poison; several with commas", parseNames[pawl.DeathClass])
+	addFlag(flags, &filter.Reason, "reason", "REASON", "why it died: "+reasonNames(), oneOf(allReasons...))
+	flags.StringVar(&filter.Kind, "kind", "", "of this kind")
+	flags.StringVar(&filter.Queue, "queue", "", "from this queue")
+	flags.StringVar(&filter.Fingerprint, "group", "", "of this `GROUP`: failures that are alike (see dead show)")
+	flags.StringVar(&filter.CorrelationID, "correlation-id", "", "part of this request or process")
+	flags.StringVar(&filter.Tag, "tag", "", "with this tag")
+	flags.StringVar(&filter.Text, "error", "", "with this `TEXT` in the error's type or message")
+	addFlag(flags, &filter.JobID, "job", "JOB_ID", "of this job", pawl.ParseID)
+	addFlag(flags, &filter.Since, "since", "TIME", "died at or after this time, or at most this long ago (90m, 7d)", parsePast)
+	addFlag(flags, &filter.Until, "until", "TIME", "died before this time, or at least this long ago", parsePast)
+	flags.BoolVar(&all, "all", false, "whatever the status")
+	command.MarkFlagsMutuallyExclusive("all", "status")
+	page.add(command)
+	completes(command, "status", pawl.StatusDead, pawl.StatusRedriven, pawl.StatusResolved, pawl.StatusDiscarded)
+	completes(command, "class", pawl.DeathExhausted, pawl.DeathPermanent, pawl.DeathPoison)
+	completes(command, "reason", allReasons...)
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+		if !all && len(filter.Status) == 0 {
+			filter.Status = []pawl.Status{pawl.StatusDead}
+		}
+		return p.listLetters(ctx, s, filter, page, all)
+	})
+	return command
+}
+
+func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFilter, page paging, all bool) error {
+	limit, err := page.rows(p.printer)
+	if err != nil {
+		return err
+	}
+	filter.OldestFirst = p.printer.mode == modePlain
+	letters := pages[pawl.DeadLetter]{limit: limit, after: page.after}
+	letters.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.DeadLetter, string, error) {
+		found, err := s.Letters(ctx, filter, page)
+		if err != nil {
+			return nil, "", fmt.Errorf("list dead letters: %w", err)
+		}
+		return found.Letters, found.Next, nil
+	}
+	count, err := printList(p.printer, letterListing(all || len(filter.Status) > 1), letters.all(ctx))
+	if err != nil {
+		return err
+	}
+	if letters.after != "" {
+		p.printer.say("There are more: go on with --after %s", letters.after)
+	}
+	if count > 0 && p.printer.mode == modeTable {
+		p.printer.say("Look at one and see what to do: %s dead show ID", p.invocation())
+	}
+	return nil
+}
+
+func letterListing(showStatus bool) listing[pawl.DeadLetter] {
+	return listing[pawl.DeadLetter]{
+		columns: []column[pawl.DeadLetter]{
+			{head: "ID", cell: func(l pawl.DeadLetter) string { return l.ID.String() }},
+			{head: "JOB", cell: func(l pawl.DeadLetter) string { return l.JobID.String() }, piped: true},
+			{head: "STATUS", cell: func(l pawl.DeadLetter) string { return l.Status.String() }, piped: !showStatus},
+			{head: "DIED", cell: func(l pawl.DeadLetter) string { return moment(l.DeadAt) }},
+			{head: "KIND", cell: func(l pawl.DeadLetter) string { return l.Kind }, width: 32},
+			{head: "QUEUE", cell: func(l pawl.DeadLetter) string { return l.Queue }, width: 16},
+			{head: "CLASS", cell: func(l pawl.DeadLetter) string { return l.Class.String() }},
+			{head: "REASON", cell: func(l pawl.DeadLetter) string { return string(l.Reason) }},
+			{head: "TRIES", cell: func(l pawl.DeadLetter) string { return fmt.Sprint(l.Attempts) }},
+			{head: "ERROR", cell: func(l pawl.DeadLetter) string { return errorLine(l) }, width: 60},
+		},
+		view:   func(l pawl.DeadLetter) any { return viewLetter(l) },
+		plain:  plainLetter,
+		none:   "No failed jobs.",
+		answer: true,
+	}
+}
+
+func errorLine(l pawl.DeadLetter) string {
+	if l.ExceptionType == "" {
+		return l.Message
+	}
+	return l.ExceptionType + ": " + l.Message
+}
+
+// plainLetter is the fixed line of --plain.
+func plainLetter(l pawl.DeadLetter) string {
+	return escape(fmt.Sprintf("%s | job=%s | %s/%s | attempts=%d | %s: %s",
+		l.ID, l.JobID, l.Connection, l.Queue, l.Attempts, l.ExceptionType, l.Message))
+}
+
+func (p *program) deadShow() *cobra.Command {
+	var payload bool
+	command := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one dead letter: what, when and why, and what to type next",
+		Long: `Show one dead letter: what died, when and why, every attempt, the evidence, and what to type next.
+
+The payload is shown with --payload only: it may hold what not everybody should see.`,
+		Example: "  pawl dead show 01890a5d-ac96-874b-bcce-b302099a8057 --payload",
+		Args:    needs("the letter's ID", 1, 1),
+	}
+	command.Flags().BoolVar(&payload, "payload", false, "show the args too")
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
+		id, err := pawl.ParseID(args[0])
+		if err != nil {
+			return err
+		}
+		letter, err := s.Letter(ctx, id)
+		if err != nil {
+			return fmt.Errorf("show dead letter %s: %w", id, err)
+		}
+		if p.json {
+			detail := letterDetail{viewLetter(letter), letter.Detail, viewAttempts(letter.History), len(letter.Envelope), nil}
+			if payload {
+				detail.Payload = viewPayload(letter.Envelope)
+			}
+			return p.printer.object(detail)
+		}
+		p.showLetter(letter, payload)
+		return nil
+	})
+	return command
+}
+
+func (p *program) showLetter(l pawl.DeadLetter, payload bool) {
+	out := p.printer
+	if l.Reason.OutcomeUnknown() {
+		out.line(out.style(styleRed, "OUTCOME UNKNOWN"), ": the job was started and its end was not seen. Its effect may or may not have happened.")
+		out.line()
+	}
+	out.field("Dead letter", l.ID.String())
+	out.field("Status", l.Status.String())
+	out.field("Kind", l.Kind)
+	out.field("Job", l.JobID.String())
+	out.field("Message", l.SourceMessageID)
+	out.field("Queue", l.Connection+"/"+l.Queue)
+	out.field("Class", l.Class.String())
+	out.field("Reason", string(l.Reason)+": "+reasonText(l.Reason))
+	out.field("Error", errorLine(l))
+	out.field("Attempts", fmt.Sprint(l.Attempts))
+	out.field("Enqueued", momentAgo(l.EnqueuedAt))
+	out.field("Started", momentAgo(l.StartedAt))
+	out.field("Died", momentAgo(l.DeadAt))
+	out.field("Host", strings.TrimSpace(l.Host+" "+l.Server+" "+l.Version))
+	out.field("Correlation", l.CorrelationID)
+	out.field("Tags", strings.Join(l.Tags, ", "))
+	out.field("Group", l.Fingerprint)
+	out.field("Redrive of", l.Previous.String())
+	p.showDecision(l)
+	out.attempts(l.History)
+	out.block("Evidence", l.Detail)
+	if payload {
+		out.payload(l.Envelope)
+	} else {
+		out.line()
+		out.line(fmt.Sprintf("The payload (%d bytes) is shown with --payload.", len(l.Envelope)))
+	}
+	out.line()
+	out.line(out.style(styleBold, "Next"))
+	for _, step := range p.nextSteps(l) {
+		out.line("    ", step)
+	}
+}
+
+func (p *program) showDecision(l pawl.DeadLetter) {
+	out := p.printer
+	if !l.RedrivenAt.IsZero() {
+		out.field("Redriven", momentAgo(l.RedrivenAt)+" by "+l.RedrivenBy)
+	}
+	out.field("New job", l.NewJobID.String())
+	out.field("Outcome", string(l.Outcome))
+	out.field("Died as", l.NextLetter.String())
+	out.field("Note", l.Note)
+}

@@ -1,0 +1,354 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/sqlite"
+	"go.uber.org/goleak"
+)
+
+// childFlag makes the test binary the demo itself, to be killed.
+const childFlag = "PAWL_DEMO_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childFlag) == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	o := options{dir: os.Args[1]}
+	err := o.execute(context.Background(), streams{io.Discard, os.Stderr, false}, func(rows int) tempo {
+		t := brisk(rows)
+		t.pace = 20 * time.Millisecond
+		return t
+	})
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+// brisk is a run in which nobody has to watch.
+func brisk(int) tempo {
+	ms := time.Millisecond
+	return tempo{
+		workers: 8, outage: 150 * ms, tick: 20 * ms, stall: 30 * time.Second,
+		options: []pawl.Option{pawl.Backoff(50*ms, 100*ms, 200*ms, 400*ms), pawl.Timeout(2 * time.Second)},
+	}
+}
+
+// execute runs the demo in this process.
+func execute(t *testing.T, o options) (report, error) {
+	t.Helper()
+	var out, talk bytes.Buffer
+	o.json = true
+	err := o.execute(t.Context(), streams{&out, &talk, false}, brisk)
+	var r report
+	if err == nil || errors.Is(err, errUnreconciled) {
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatalf("stdout is not one object: %v: %s", err, &out)
+		}
+	}
+	if t.Failed() || err != nil {
+		t.Logf("talk: %s\nout: %s", &talk, &out)
+	}
+	return r, err
+}
+
+func openStore(t *testing.T, f folder) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), f.store(), sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// checkSample says what a run over the sample has to come to, however often it was cut off.
+func checkSample(t *testing.T, r report) {
+	t.Helper()
+	if !r.Reconciled || r.Enqueued != 400 || r.Done != 390 || r.Dead != 10 {
+		t.Errorf("reconciled %t %q: %d enqueued, %d done, %d dead", r.Reconciled, r.Problems, r.Enqueued, r.Done, r.Dead)
+	}
+	if r.ByClass["permanent"] != 7 || r.ByClass["transient-exhausted"] != 2 || r.ByClass["poison"] != 1 {
+		t.Errorf("classes %v", r.ByClass)
+	}
+	if len(r.Alerts) != 3 || r.Alerts["log"] != 10 || r.Alerts["email"] != 10 || r.Alerts["webhook"] != 10 {
+		t.Errorf("alerts %v", r.Alerts)
+	}
+	if r.MailsSent != 199 || r.MailsReceived != 199 || r.Profiles != 191 {
+		t.Errorf("%d mails sent, %d received, %d profiles", r.MailsSent, r.MailsReceived, r.Profiles)
+	}
+	if r.Retries < 20 {
+		t.Errorf("%d retries: where are the failures?", r.Retries)
+	}
+}
+
+func TestRunReconciles(t *testing.T) {
+	t.Parallel()
+	f := folder(filepath.Join(t.TempDir(), "run"))
+	r, err := execute(t, options{dir: string(f)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSample(t, r)
+	if r.MailsTwice != 0 || r.Dir != string(f) || r.Store != "sqlite:"+f.store() || r.Mails != f.mails() {
+		t.Errorf("got %+v", r)
+	}
+	checkPoison(t, f)
+	checkHang(t, f)
+
+	if _, err := execute(t, options{dir: string(f)}); err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("a second fresh run in the same folder: %v", err)
+	}
+	again, err := execute(t, options{dir: string(f), resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSample(t, again)
+}
+
+// checkPoison finds the damaged envelope, with the bytes that were found.
+func checkPoison(t *testing.T, f folder) {
+	t.Helper()
+	s := openStore(t, f)
+	page, err := s.Letters(t.Context(), pawl.LetterFilter{Class: []pawl.DeathClass{pawl.DeathPoison}}, pawl.Page{})
+	if err != nil || len(page.Letters) != 1 {
+		t.Fatalf("%d letters of class poison, want 1 (%v)", len(page.Letters), err)
+	}
+	letter, err := s.Letter(t.Context(), page.Letters[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pawl.DecodeEnvelope(letter.Envelope); err == nil || letter.Reason != pawl.ReasonUndecodable || len(letter.Envelope) < 50 {
+		t.Errorf("reason %s, %d bytes kept, %v", letter.Reason, len(letter.Envelope), err)
+	}
+}
+
+// checkHang finds the one attempt that got no answer, and that its job has ended well all the same.
+func checkHang(t *testing.T, f folder) {
+	t.Helper()
+	rows, err := parseSignUps(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, fault := range newFaultPlan(rows, corruptible(rows), 0).faults {
+		if fault != faultHang {
+			continue
+		}
+		job, err := openStore(t, f).Job(t.Context(), jobID(profilePost.Name(), id))
+		if err != nil || job.State != pawl.JobDone || job.Attempt < 2 {
+			t.Errorf("the post that hung: %s, attempt %d (%v)", job.State, job.Attempt, err)
+		}
+	}
+}
+
+func TestOtherInputAndOddNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	input := filepath.Join(dir, "in.csv")
+	text := "email,name,role,id\n" +
+		"a@x.example,\"Ann \"\"the, Łucky\"\" 李\",admin,1/../2\n" +
+		"b@x.example,B,astronaut,=1+1\n" +
+		"c@x.example,C,viewer,ü\n"
+	if err := os.WriteFile(input, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := execute(t, options{dir: filepath.Join(dir, "run"), input: input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of two posts that could do well one is damaged, and what keeps the other is down.
+	if r.Enqueued != 6 || r.Dead != 3 || r.ByClass["poison"] != 1 || r.ByClass["permanent"] != 1 || r.MailsReceived != 3 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestMalformedInputLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	input := filepath.Join(dir, "in.csv")
+	if err := os.WriteFile(input, []byte("id,email,name,role\n1,a@b.example,A,admin\n2,nobody,B,admin\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := execute(t, options{dir: filepath.Join(dir, "run"), input: input})
+	if err == nil || !strings.Contains(err.Error(), `line 3: email "nobody" must be`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "run")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder was made: %v", err)
+	}
+}
+
+func TestResumeWithoutRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := execute(t, options{dir: dir, resume: true}); err == nil || !strings.Contains(err.Error(), "holds no run") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := latestFolder(dir); err == nil {
+		t.Error("a latest run where there is none")
+	}
+	for _, name := range []string{folderPrefix + "a", folderPrefix + "b", folderPrefix + "open"} {
+		f := folder(filepath.Join(dir, name))
+		if err := errors.Join(os.Mkdir(string(f), 0o700), f.fill(sample)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := time.Now().Add(time.Hour)
+	err := errors.Join(os.Chtimes(folder(filepath.Join(dir, folderPrefix+"a")).input(), later, later),
+		os.Chtimes(folder(filepath.Join(dir, folderPrefix+"open")).input(), later.Add(1), later.Add(1)),
+		os.Chmod(filepath.Join(dir, folderPrefix+"open"), 0o777))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := latestFolder(dir); err != nil || filepath.Base(string(f)) != folderPrefix+"a" {
+		t.Errorf("latest is %s (%v)", f, err)
+	}
+}
+
+func TestInterruptAndResume(t *testing.T) {
+	t.Parallel()
+	f := folder(filepath.Join(t.TempDir(), "run"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		waitForMails(ctx, f, 40)
+		cancel()
+	}()
+	err := options{dir: string(f)}.execute(ctx, streams{io.Discard, io.Discard, false}, brisk)
+	cancel()
+	<-watching
+	if !errors.Is(err, errInterrupted) || !strings.Contains(err.Error(), "demo --resume --dir "+string(f)) {
+		t.Fatalf("got %v", err)
+	}
+	r, err := execute(t, options{dir: string(f), resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSample(t, r)
+	if r.MailsTwice != 0 {
+		t.Errorf("%d mails went out twice", r.MailsTwice)
+	}
+}
+
+// waitForMails returns when so many have arrived.
+func waitForMails(ctx context.Context, f folder, n int) {
+	for ctx.Err() == nil {
+		entries, _ := os.ReadDir(f.mails())
+		if len(entries) >= n {
+			return
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+func TestKillAndResume(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := folder(filepath.Join(t.TempDir(), "run"))
+	child := exec.CommandContext(t.Context(), program, string(f))
+	child.Env = append(os.Environ(), childFlag+"=1")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitForMails(t.Context(), f, 60)
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	if code := child.ProcessState.ExitCode(); code != -1 {
+		t.Fatalf("the run ended before it was killed: %d", code)
+	}
+
+	recorded, before := sentAndReceived(t, f)
+	if len(recorded) == 0 || len(recorded) == 199 {
+		t.Fatalf("%d mails are recorded as sent: not in the middle", len(recorded))
+	}
+	r, err := execute(t, options{dir: string(f), resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSample(t, r)
+	_, after := sentAndReceived(t, f)
+	for mail := range recorded {
+		if after[mail] != before[mail] {
+			t.Errorf("mail %s was recorded as sent and went out again: %d copies, then %d", mail, before[mail], after[mail])
+		}
+	}
+	if r.MailsTwice > brisk(0).workers {
+		t.Errorf("%d mails went out twice: more than were being sent when the run was killed", r.MailsTwice)
+	}
+}
+
+func sentAndReceived(t *testing.T, f folder) (map[string]bool, map[string]int) {
+	t.Helper()
+	l, err := openLedger(t.Context(), f.store())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	sent, err := l.sentMails(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	received, err := receivedMails(&box{path: f.mails()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sent, received
+}
+
+func TestEnqueueingAgainAddsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	f := folder(t.TempDir())
+	rows, err := parseSignUps(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, f)
+	l, err := openLedger(t.Context(), f.store())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for _, n := range []int{60, 60, 100, 200} {
+		in := &intake{ledger: l, store: s, corrupted: corruptible(rows)}
+		if err := in.enqueue(t.Context(), rows[:n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, err := allJobs(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	for _, job := range jobs {
+		view, err := s.Job(t.Context(), job.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pawl.DecodeEnvelope(view.Envelope); err != nil {
+			damaged++
+		}
+	}
+	if n, err := l.signUps(t.Context()); err != nil || n != 200 || len(jobs) != 400 || damaged != 1 {
+		t.Errorf("%d sign-ups, %d jobs, %d damaged (%v)", n, len(jobs), damaged, err)
+	}
+}

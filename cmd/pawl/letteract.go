@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawljobs/pawl"
+	"github.com/spf13/cobra"
+)
+
+// manyLetters is how many letters are acted on without a question.
+const manyLetters = 100
+
+// letterAct is a command that acts on letters, one after the other.
+type letterAct struct {
+	action   pawl.Action
+	past     string // "redriven"
+	destroys bool   // asks, however few there are
+	does     func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult
+}
+
+// actResult is what became of one letter.
+type actResult struct {
+	letter pawl.ID
+	job    pawl.ID // that it went on as
+	err    error
+}
+
+// wire gives the command its flags and its work. The check, where there is one, looks at the flags before anything
+// is done.
+func (a letterAct) wire(p *program, command *cobra.Command, check func(ids []pawl.ID) error) *cobra.Command {
+	var act acting
+	var sure confirming
+	act.add(command)
+	command.Flags().BoolVar(&sure.dryRun, "dry-run", false, "only say what would be done")
+	command.Flags().BoolVar(&sure.yes, "yes", false, "do not ask")
+	command.Args = needs("the letter's ID (or - to read ids from standard input)", 1, -1)
+	command.RunE = p.doing(func(ctx context.Context, args []string) (err error) {
+		ids, err := p.letterIDs(args)
+		if err != nil {
+			return err
+		}
+		if check != nil {
+			if err := check(ids); err != nil {
+				return err
+			}
+		}
+		by, err := act.actor(p)
+		if err != nil {
+			return err
+		}
+		s, err := p.open(ctx, existing)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		return p.actOn(ctx, s, a, ids, by, sure)
+	})
+	return command
+}
+
+// letterIDs are the ids of the command line, or one a line of standard input.
+func (p *program) letterIDs(args []string) ([]pawl.ID, error) {
+	if len(args) != 1 || args[0] != "-" {
+		return parseIDs(args)
+	}
+	var lines []string
+	scanner := bufio.NewScanner(p.in)
+	for scanner.Scan() {
+		if line := strings.TrimSpace(scanner.Text()); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read ids: %w", err)
+	}
+	if len(lines) == 0 {
+		return nil, &pawl.FieldError{Field: "ids", Value: "", Rule: "must be at least one, one a line"}
+	}
+	return parseIDs(lines)
+}
+
+func (p *program) actOn(ctx context.Context, s store, a letterAct, ids []pawl.ID, by pawl.By, sure confirming) error {
+	if sure.dryRun {
+		return p.reportActs(a, wouldAct(ctx, s, a.action, ids), true)
+	}
+	if a.destroys || len(ids) > manyLetters {
+		question := fmt.Sprintf("%s %d dead letter(s)?", strings.ToUpper(string(a.action[:1]))+string(a.action[1:]), len(ids))
+		if a.destroys {
+			question = fmt.Sprintf("Remove %d dead letter(s) and their evidence for good?", len(ids))
+		}
+		if err := p.confirm(sure, question, sampleLetters(ctx, s, ids)); err != nil {
+			return err
+		}
+	}
+	return p.reportActs(a, a.does(ctx, s, ids, by), false)
+}
+
+// wouldAct looks whether each letter is there and may be moved so. It changes nothing.
+func wouldAct(ctx context.Context, s store, action pawl.Action, ids []pawl.ID) []actResult {
+	results := make([]actResult, len(ids))
+	for i, id := range ids {
+		letter, err := s.Letter(ctx, id)
+		if err == nil && action != pawl.ActionForget {
+			err = pawl.Move{Letter: id, Action: action}.Allowed(letter.Status, letter.Outcome, letter.NewJobID)
+		}
+		results[i] = actResult{letter: id, err: err}
+	}
+	return results
+}
+
+func sampleLetters(ctx context.Context, s store, ids []pawl.ID) []string {
+	var sample []string
+	for _, id := range ids[:min(len(ids), sampleSize)] {
+		line := id.String()
+		if letter, err := s.Letter(ctx, id); err == nil {
+			line = fmt.Sprintf("%s %s %s", id, letter.Kind, cut(errorLine(letter), 60))
+		}
+		sample = append(sample, line)
+	}
+	if rest := len(ids) - len(sample); rest > 0 {
+		sample = append(sample, fmt.Sprintf("… and %d more", rest))
+	}
+	return sample
+}
+
+type actView struct {
+	LetterID pawl.ID     `json:"letter_id"`
+	Action   pawl.Action `json:"action"`
+	OK       bool        `json:"ok"`
+	JobID    ref         `json:"job_id"`
+	Error    text        `json:"error"`
+	DryRun   bool        `json:"dry_run"`
+}
+
+// reportActs prints what became of each letter: done ones as data (id and new job), refused ones as talk too. The
+// error carries the exit status for all of them.
+func (p *program) reportActs(a letterAct, results []actResult, dry bool) error {
+	var failed []error
+	for _, r := range results {
+		if r.err != nil {
+			failed = append(failed, r.err)
+			p.printer.say("pawl: %v", r.err)
+		}
+		if p.json {
+			view := actView{r.letter, a.action, r.err == nil, ref(r.job), "", dry}
+			if r.err != nil {
+				view.Error = text(r.err.Error())
+			}
+			if err := p.printer.object(view); err != nil {
+				return err
+			}
+			continue
+		}
+		if r.err == nil {
+			p.printActed(a, r, dry)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return withStatus(statusOfMany(failed, len(results)), errReported)
+}
+
+func (p *program) printActed(a letterAct, r actResult, dry bool) {
+	words := []string{r.letter.String()}
+	switch {
+	case p.printer.mode == modeTabs || p.printer.mode == modePlain:
+		if !r.job.IsZero() {
+			words = append(words, r.job.String())
+		}
+		p.printer.line(strings.Join(words, "\t"))
+	case dry:
+		p.printer.line(r.letter.String(), " would be ", a.past)
+	case r.job.IsZero():
+		p.printer.line(r.letter.String(), " is ", a.past)
+	default:
+		p.printer.line(r.letter.String(), " is ", a.past, " as job ", r.job.String())
+		p.printer.say("What becomes of it: %s job show %s", p.invocation(), r.job)
+	}
+}
+
+// statusOfMany is partly failed where some went well; else the one status that all failures share, or 1.
+func statusOfMany(failed []error, all int) int {
+	if len(failed) < all {
+		return exitPartly
+	}
+	code := exitStatus(failed[0])
+	for _, err := range failed[1:] {
+		if exitStatus(err) != code {
+			return exitError
+		}
+	}
+	return code
+}

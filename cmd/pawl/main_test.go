@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The scripts run the program as people do. Beside pawl they have mkdead and finish, which stand for a host, and mask,
+// which makes an output comparable.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"pawl":   main,
+		"mkdead": mkdead,
+		"finish": finish,
+		"live":   live,
+	})
+}
+
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_GOLDEN") != "",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("USER", "kim")
+			env.Setenv("TERM", "xterm")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status":  expectStatus,
+			"capture": capture,
+			"masked":  masked,
+		},
+	})
+}
+
+// status N pawl …: runs a command that must end with exit status N.
+func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N command [args…]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	if got := statusOf(err); got != args[0] {
+		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+// capture NAME: keeps what was printed last in a variable.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: capture NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// masked FILE command…: runs a command and writes its output to a file, with ids, times and ages replaced.
+func masked(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: masked FILE command [args…]")
+	}
+	ts.Check(ts.Exec(args[1], args[2:]...))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(mask(ts.ReadFile("stdout"))), 0o600))
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/spf13/cobra"
+)
+
+const queueHelp = `Queues: what waits where. They are compared bytewise, and that order is their priority.`
+
+func (p *program) queueCommand() *cobra.Command {
+	return noun("queue", "Look at queues; pause, resume and clear them", queueHelp,
+		p.queueList(), p.queuePause(true), p.queuePause(false), p.queueClear())
+}
+
+func (p *program) queueList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List queues in order of priority, with their counts",
+		Long: `List queues in order of priority, with their counts.
+
+In a pipe, tab-separated: queue, waiting, scheduled, reserved, seconds that the oldest ready job has waited, paused.`,
+		Args: needs("", 0, 0),
+		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+			queues, err := s.Queues(ctx)
+			if err != nil {
+				return fmt.Errorf("list queues: %w", err)
+			}
+			_, err = printList(p.printer, p.queueListing(), each(queues))
+			return err
+		}),
+	}
+}
+
+type queueView struct {
+	Queue         string `json:"queue"`
+	Waiting       int    `json:"waiting"`
+	Scheduled     int    `json:"scheduled"`
+	Reserved      int    `json:"reserved"`
+	OldestReadyMS int64  `json:"oldest_ready_ms"`
+	Paused        bool   `json:"paused"`
+}
+
+func (p *program) queueListing() listing[pawl.QueueView] {
+	return listing[pawl.QueueView]{
+		columns: []column[pawl.QueueView]{
+			{head: "QUEUE", cell: func(q pawl.QueueView) string { return q.Name }},
+			{head: "WAITING", cell: func(q pawl.QueueView) string { return fmt.Sprint(q.Waiting) }},
+			{head: "SCHEDULED", cell: func(q pawl.QueueView) string { return fmt.Sprint(q.Scheduled) }},
+			{head: "RESERVED", cell: func(q pawl.QueueView) string { return fmt.Sprint(q.Reserved) }},
+			{head: "OLDEST READY", cell: func(q pawl.QueueView) string { return p.span(q.OldestReady) }},
+			{head: "PAUSED", cell: func(q pawl.QueueView) string { return p.yesNo(q.Paused) }},
+		},
+		view: func(q pawl.QueueView) any {
+			return queueView{q.Name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused}
+		},
+		none: "No jobs in any queue.",
+	}
+}
+
+// span is a duration for people, and whole seconds in a pipe.
+func (p *program) span(d time.Duration) string {
+	switch {
+	case p.printer.mode != modeTable:
+		return fmt.Sprint(int64(d.Seconds()))
+	case d == 0:
+		return ""
+	}
+	return age(d)
+}
+
+func (p *program) yesNo(b bool) string {
+	switch {
+	case b:
+		return "yes"
+	case p.printer.mode == modeTable:
+		return ""
+	}
+	return "no"
+}
+
+func (p *program) queuePause(pause bool) *cobra.Command {
+	var act acting
+	var span time.Duration
+	command := &cobra.Command{
+		Use:   "resume NAME",
+		Short: "Let hosts claim from a queue again",
+		Args:  needs("the queue's NAME", 1, 1),
+	}
+	if pause {
+		command.Use, command.Short = "pause NAME", "Keep hosts from claiming from a queue; running jobs go on"
+		addFlag(command.Flags(), &span, "for", "DURATION", "resume by itself after this long", parseSpan)
+	}
+	act.add(command)
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
+		by, err := act.actor(p)
+		if err != nil {
+			return err
+		}
+		change := pawl.QueuePause{Queue: args[0], Paused: pause, Until: after(span)}
+		if err := s.PauseQueue(ctx, change, by); err != nil {
+			return fmt.Errorf("%s queue %q: %w", command.Name(), args[0], err)
+		}
+		if pause {
+			p.printer.say("Queue %s is paused%s.", args[0], untilText(change.Until))
+			return nil
+		}
+		p.printer.say("Queue %s is resumed.", args[0])
+		return nil
+	})
+	return command
+}
+
+// after is the time a span from now; none for no span.
+func after(span time.Duration) time.Time {
+	if span <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(span)
+}
+
+func untilText(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return " until " + moment(until)
+}
+
+func (p *program) queueClear() *cobra.Command {
+	var act acting
+	var sure confirming
+	command := &cobra.Command{
+		Use:   "clear NAME",
+		Short: "Remove every job of a queue: waiting, scheduled and reserved",
+		Long: `Remove every job of a queue: waiting, scheduled and reserved. Handlers that run finish, but their ends count for
+nothing. The jobs cannot be brought back; the clearing goes into the audit trail.`,
+		Example: "  pawl queue clear 3-bulk --dry-run\n  pawl queue clear 3-bulk --reason 'imported twice'",
+		Args:    needs("the queue's NAME", 1, 1),
+	}
+	act.add(command)
+	command.Flags().BoolVar(&sure.yes, "yes", false, "do not ask")
+	command.Flags().BoolVar(&sure.dryRun, "dry-run", false, "only say how many jobs it would be")
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
+		by, err := act.actor(p)
+		if err != nil {
+			return err
+		}
+		return p.clearQueue(ctx, s, args[0], sure, by)
+	})
+	return command
+}
+
+type clearedView struct {
+	Queue   string `json:"queue"`
+	Cleared int    `json:"cleared"`
+	DryRun  bool   `json:"dry_run"`
+}
+
+func (p *program) clearQueue(ctx context.Context, s store, queue string, sure confirming, by pawl.By) error {
+	there, err := countQueue(ctx, s, queue)
+	if err != nil {
+		return err
+	}
+	if sure.dryRun {
+		if p.json {
+			return p.printer.object(clearedView{queue, there, true})
+		}
+		p.printer.line(fmt.Sprintf("Would clear %d job(s).", there))
+		return nil
+	}
+	if there > 0 {
+		sample, err := sampleQueue(ctx, s, queue)
+		if err != nil {
+			return err
+		}
+		question := fmt.Sprintf("Remove %d job(s) from queue %s for good?", there, queue)
+		if err := p.confirm(sure, question, sample); err != nil {
+			return err
+		}
+	}
+	cleared, err := s.ClearQueue(ctx, queue, by)
+	if err != nil {
+		return fmt.Errorf("clear queue %q: %w", queue, err)
+	}
+	if p.json {
+		return p.printer.object(clearedView{queue, cleared, false})
+	}
+	p.printer.line(fmt.Sprintf("Cleared %d job(s).", cleared))
+	return nil
+}
+
+func countQueue(ctx context.Context, s store, queue string) (int, error) {
+	queues, err := s.Queues(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count queue %q: %w", queue, err)
+	}
+	for _, q := range queues {
+		if q.Name == queue {
+			return q.Waiting + q.Scheduled + q.Reserved, nil
+		}
+	}
+	return 0, nil
+}
+
+func sampleQueue(ctx context.Context, s store, queue string) ([]string, error) {
+	var sample []string
+	for _, state := range []pawl.JobState{pawl.JobReserved, pawl.JobWaiting, pawl.JobScheduled} {
+		found, err := s.Jobs(ctx, pawl.JobFilter{Queue: queue, State: state}, pawl.Page{Limit: sampleSize})
+		if err != nil {
+			return nil, fmt.Errorf("look at queue %q: %w", queue, err)
+		}
+		for _, job := range found.Jobs {
+			sample = append(sample, fmt.Sprintf("%s %s %s", job.ID, job.State, job.Kind))
+		}
+	}
+	return sample[:min(len(sample), sampleSize)], nil
+}

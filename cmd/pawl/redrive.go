@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/spf13/cobra"
+)
+
+const idsHelp = `
+
+Several ids are acted on one after the other; one that is refused does not stop the others (exit status 6). Over 100 ask
+first. The ids can come from standard input:
+
+  pawl dead list --kind email.welcome.v1 --json | jq -r .id | pawl dead `
+
+// redriving are the flags of a redrive.
+type redriving struct {
+	args       string
+	confirm    bool
+	note       string
+	retryFor   time.Duration
+	retryUntil time.Time
+}
+
+func (p *program) deadRedrive() *cobra.Command {
+	var r redriving
+	var edited json.RawMessage
+	command := &cobra.Command{
+		Use:   "redrive ID…",
+		Short: "Run a dead job again as a new job",
+		Long: `Run a dead job again as a new job, with the policy it had and a fresh budget of tries. The letter stays, linked to the
+new job; when that ends, its outcome is written to the letter: resolved if it succeeded.
+
+A job whose outcome is unknown (it may run once only, and its end was not seen) is run again only with --confirm: check
+first whether its effect has happened. A letter is redriven once; if the new job dies, redrive the letter of that death.` +
+			idsHelp + "redrive -",
+		Example: `  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057
+  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --args @mended.json --reason 'typo in the address'
+  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --confirm --reason 'bank shows no credit'`,
+	}
+	flags := command.Flags()
+	flags.StringVar(&r.args, "args", "", "run it with these args: `JSON` or @FILE, or - for standard input; the letter keeps the old ones")
+	flags.BoolVar(&r.confirm, "confirm", false, "the effect was checked: it has not happened")
+	flags.StringVar(&r.note, "note", "", "a note on the letter")
+	addFlag(flags, &r.retryFor, "retry-for", "DURATION", "start the new job at most this long from now", parseSpan)
+	addFlag(flags, &r.retryUntil, "retry-until", "TIME", "start the new job until then only", parseTime)
+	command.MarkFlagsMutuallyExclusive("retry-for", "retry-until")
+	check := func(ids []pawl.ID) (err error) {
+		if !command.Flags().Changed("args") {
+			return nil
+		}
+		if len(ids) > 1 {
+			return &pawl.FieldError{Field: "args", Value: r.args, Rule: "must be given for one letter only"}
+		}
+		edited, err = p.readArgs(r.args)
+		return err
+	}
+	act := letterAct{action: pawl.ActionRedrive, past: "redriven"}
+	act.does = func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult {
+		return redriveLetters(ctx, s, ids, by, r, edited)
+	}
+	return act.wire(p, command, check)
+}
+
+func (p *program) deadRetry() *cobra.Command {
+	var note string
+	command := &cobra.Command{
+		Use:   "retry ID…",
+		Short: "Put a dead job back under its own id",
+		Long: `Put a dead job back under its own id, on its own queue, as it was, ready at once, its attempts counted from the start. In
+most cases redrive is the better choice: a new job that is linked with the letter.` + idsHelp + "retry -",
+	}
+	command.Flags().StringVar(&note, "note", "", "a note on the letter")
+	act := letterAct{action: pawl.ActionRetry, past: "retried"}
+	act.does = func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult {
+		return retryLetters(ctx, s, ids, by, note)
+	}
+	return act.wire(p, command, nil)
+}
+
+func (p *program) deadResolve() *cobra.Command {
+	return p.closing(pawl.ActionResolve, "resolved", "Close a letter: it was dealt with in another way",
+		"Close a letter: it was dealt with in another way. It can be reopened.", "what was done")
+}
+
+func (p *program) deadDiscard() *cobra.Command {
+	return p.closing(pawl.ActionDiscard, "discarded", "Close a letter: it is not worth dealing with",
+		"Close a letter: it is not worth dealing with. Its evidence stays, and it can be reopened.", "why not")
+}
+
+func (p *program) deadReopen() *cobra.Command {
+	return p.closing(pawl.ActionReopen, "reopened", "Make a closed letter an open failure again",
+		"Make a letter that was resolved or discarded, or whose redrive was cancelled, an open failure again.", "why")
+}
+
+// closing makes a command that changes a letter's status and nothing else.
+func (p *program) closing(action pawl.Action, past, short, long, noteHelp string) *cobra.Command {
+	var note string
+	command := &cobra.Command{
+		Use:     string(action) + " ID…",
+		Short:   short,
+		Long:    long + idsHelp + string(action) + " -",
+		Example: "  pawl dead " + string(action) + " 01890a5d-ac96-874b-bcce-b302099a8057 --note '" + noteHelp + "'",
+	}
+	command.Flags().StringVar(&note, "note", "", noteHelp+": a note on the letter")
+	act := letterAct{action: action, past: past}
+	act.does = func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult {
+		return moveLetters(ctx, s, action, ids, by, note)
+	}
+	return act.wire(p, command, nil)
+}
+
+func (p *program) deadForget() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "forget ID…",
+		Short: "Remove a letter and its evidence for good",
+		Long: `Remove a letter and its evidence for good. To close one and keep the evidence, resolve or discard it. That it was
+removed, and by whom, stays in the audit trail.` + idsHelp + "forget - --yes",
+	}
+	act := letterAct{action: pawl.ActionForget, past: "forgotten", destroys: true}
+	act.does = forgetLetters
+	return act.wire(p, command, nil)
+}
