@@ -18,6 +18,7 @@ func deathPromises() []promise {
 		{name: "settling a death that is recorded already removes the job", check: settleRecorded},
 		{name: "letters of one batch are recorded one by one", check: recordBatch},
 		{name: "enormous evidence and odd text are kept as given", check: bigEvidence},
+		{name: "many deaths settle in one call", check: manyDeaths},
 		{name: "the same job's second death is a second record", check: secondDeath},
 		{name: "a death without a job is recorded", check: deathWithoutJob},
 	}
@@ -145,6 +146,21 @@ func bigEvidence(f *fixture) {
 	})
 	f.record(letter)
 	f.sameLetter("letter", f.letter(letter.ID), letter)
+}
+
+func manyDeaths(f *fixture) {
+	const n = 300
+	session := f.host("a", "mail")
+	f.puts(n)
+	var settlements []pawl.Settlement
+	for _, job := range f.claim(session, n) {
+		settlements = append(settlements, f.death(job))
+	}
+	f.settle(session, settlements...)
+	f.equal("letters", len(f.letters(pawl.LetterFilter{})), n)
+	sinks, err := f.store.Sinks(f.ctx)
+	f.ok("sinks", err)
+	f.equal("alerts", sinks[0].Pending, n)
 }
 
 func secondDeath(f *fixture) {

@@ -25,6 +25,8 @@ func redrivePromises() []promise {
 		{name: "a retry keeps its enqueue time", check: retryKeepsTime},
 		{name: "a retry is refused while the job is there", check: retryRefused},
 		{name: "a retried job's outcome is written back", check: retryOutcome},
+		{name: "a reopened letter can be retried again, however its job ended", check: retryAgain},
+		{name: "a redrive needs the job that it makes", check: redriveNeedsJob},
 		{name: "a job that goes on elsewhere is named by its id", check: redriveElsewhere},
 	}
 }
@@ -259,6 +261,35 @@ func retryOutcome(f *fixture) {
 	f.settle(session, end(f.claimOne(session), pawl.Done{}))
 	f.equal("outcome of the second", f.letter(second.ID).Outcome, pawl.RedriveSucceeded)
 	f.equal("status of the second", f.letter(second.ID).Status, pawl.StatusResolved)
+}
+
+func retryAgain(f *fixture) {
+	session := f.host("a")
+	for name, finish := range map[string]func(){
+		"done": func() { f.settle(session, end(f.claimOne(session), pawl.Done{})) },
+		"removed": func() {
+			_, err := f.store.ClearQueue(f.ctx, normal, operator("clear"))
+			f.ok("clear queue", err)
+		},
+	} {
+		letter := f.dead(session)
+		f.retry(letter)
+		finish()
+		f.move(pawl.Move{Letter: letter.ID, Action: pawl.ActionReopen})
+		f.retry(letter)
+		job := f.claimOne(session)
+		f.equal("job that was "+name, job.ID, letter.JobID)
+		f.settle(session, end(job, pawl.Done{}))
+	}
+}
+
+func redriveNeedsJob(f *fixture) {
+	letter := f.dead(f.host("a"))
+	for _, action := range []pawl.Action{pawl.ActionRedrive, pawl.ActionRetry} {
+		f.fails(string(action), f.tryMove(pawl.Move{Letter: letter.ID, Action: action}), pawl.ErrInvalid)
+		f.fails(string(action), f.tryMove(pawl.Move{Letter: letter.ID, Action: action, Push: &pawl.NewJob{}}), pawl.ErrInvalid)
+	}
+	f.equal("letter", f.letter(letter.ID), letter)
 }
 
 func redriveElsewhere(f *fixture) {
