@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/pawljobs/pawl"
 )
 
@@ -64,54 +61,6 @@ func (f *fixture) begin() Tx {
 func (f *fixture) pass(by time.Duration) {
 	f.Helper()
 	f.h.Backdate(f, f.store, by)
-}
-
-// Checks.
-
-func (f *fixture) ok(what string, err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatalf("%s: %v", what, err)
-	}
-}
-
-func (f *fixture) allOK(what string, errs []error, err error) {
-	f.Helper()
-	f.ok(what, err)
-	for i, err := range errs {
-		f.ok(fmt.Sprintf("%s: member %d", what, i), err)
-	}
-}
-
-func (f *fixture) fails(what string, err, with error) {
-	f.Helper()
-	if !errors.Is(err, with) {
-		f.Fatalf("%s: error is %v, want %v", what, err, with)
-	}
-}
-
-// failsOne checks the answer to a batch of one.
-func (f *fixture) failsOne(what string, errs []error, err, with error) {
-	f.Helper()
-	f.ok(what, err)
-	if len(errs) != 1 {
-		f.Fatalf("%s: %d results for a batch of one", what, len(errs))
-	}
-	f.fails(what, errs[0], with)
-}
-
-func (f *fixture) equal(what string, got, want any) {
-	f.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		f.Fatalf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func (f *fixture) holds(what string, yes bool) {
-	f.Helper()
-	if !yes {
-		f.Fatalf("does not hold: %s", what)
-	}
 }
 
 // Jobs on their way in.
