@@ -22,7 +22,7 @@ type starter struct {
 
 func newStarter(h *Host) *starter {
 	return &starter{host: h, notify: make(chan struct{}, 1),
-		trouble: trouble{log: h.log, message: "start marks cannot be written; the jobs are given back"}}
+		trouble: trouble{log: h.log, message: "start marks cannot be written; the jobs wait"}}
 }
 
 func (s *starter) add(a *attempt) {
@@ -54,31 +54,45 @@ func (s *starter) run(ctx context.Context) {
 	}
 }
 
-// start marks attempts of one session and begins those that may.
+// start marks attempts of one session and begins those that may. A call that fails as a whole is repeated: a mark can
+// be written again, and nothing runs until one is known to be there.
 func (s *starter) start(ctx context.Context, attempts []*attempt) {
 	h := s.host
 	reservations := make([]pawl.Reservation, len(attempts))
 	for i, a := range attempts {
 		reservations[i] = a.job.Reservation
 	}
-	callCtx, cancel := context.WithTimeout(ctx, h.config.Intervals.Call)
-	results, err := h.store.Start(callCtx, attempts[0].session, reservations)
-	cancel()
-	if err == nil && len(results) != len(attempts) {
-		err = fmt.Errorf("%d results for %d marks", len(results), len(attempts))
-	}
-	if err != nil {
-		s.trouble.report(err, "jobs", len(attempts))
-		for _, a := range attempts {
-			a.unstarted()
+	for failures := 1; ; failures++ {
+		results, err := s.mark(ctx, attempts[0].session, reservations)
+		if err == nil {
+			s.trouble.over()
+			for i, a := range attempts {
+				s.decide(ctx, a, results[i])
+			}
+			return
 		}
-		return
+		s.trouble.report(err, "jobs", len(attempts))
+		if h.draining.Load() || errors.Is(err, pawl.ErrSessionLost) || !pause(ctx, backoff(failures, h.config.Intervals.Beat)) {
+			break
+		}
 	}
-	h.answered()
-	s.trouble.over()
-	for i, a := range attempts {
-		s.decide(ctx, a, results[i])
+	for _, a := range attempts {
+		a.unstarted()
 	}
+}
+
+func (s *starter) mark(ctx context.Context, session pawl.SessionID, reservations []pawl.Reservation) ([]error, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.host.config.Intervals.Call)
+	defer cancel()
+	results, err := s.host.store.Start(ctx, session, reservations)
+	if err != nil {
+		return nil, fmt.Errorf("write start marks: %w", err)
+	}
+	if len(results) != len(reservations) {
+		return nil, fmt.Errorf("write start marks: %d results for %d marks", len(results), len(reservations))
+	}
+	s.host.answered()
+	return results, nil
 }
 
 // decide runs an attempt whose mark was written, unless the call took so long that the session may be over.
