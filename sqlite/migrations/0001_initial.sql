@@ -13,7 +13,8 @@ create table pawl_counter (
 insert into pawl_counter (name, value) values ('seq', 0), ('token', 0), ('session', 0), ('switches', 0);
 
 -- A job has exactly one row from its enqueue to its end. seq is its place in the queue; what is put back to the front
--- moves to the band below zero (seq - 2^62).
+-- moves to the band below zero (seq - 2^62). lane tells apart, within a kind, what a claim may not take as it comes:
+-- +1 needs its kind's switch on, +2 is suspected of crashing its hosts.
 create table pawl_job (
   seq         integer primary key,
   id          blob    not null unique,
@@ -24,7 +25,7 @@ create table pawl_job (
   attempt     integer not null default 0,
   crashes     integer not null default 0,
   requeues    integer not null default 0,
-  started     integer not null default 0,
+  started     integer not null default 0, -- token of the reservation that left the start mark
   cancel      integer not null default 0,
   session     integer,          -- null unless reserved
   token       integer,
@@ -32,12 +33,15 @@ create table pawl_job (
   ready_at    integer not null, -- when it became, or becomes, ready
   enqueued_at integer not null,
   letter      blob,             -- dead letter it was redriven or retried from
+  unique_key  text,
   progress    text,
-  envelope    blob    not null
+  envelope    blob    not null,
+  lane        integer generated always as (starts_off + 2 * (crashes >= 2)) virtual
 ) strict;
-create index pawl_job_ready on pawl_job (queue, kind, seq) where session is null and run_at is null;
-create index pawl_job_due   on pawl_job (run_at)           where run_at is not null;
-create index pawl_job_held  on pawl_job (session)          where session is not null;
+create index pawl_job_ready on pawl_job (queue, kind, lane) where session is null and run_at is null;
+create index pawl_job_due   on pawl_job (run_at)            where run_at is not null;
+create index pawl_job_held  on pawl_job (session, token)    where session is not null;
+create index pawl_job_care  on pawl_job (session)           where session is not null and (letter is not null or unique_key is not null);
 
 -- Jobs that have ended: remembered so that an id is accepted once, and kept to be looked at. No envelope when history
 -- is off.
@@ -84,8 +88,16 @@ create table pawl_session (
   beat_at   integer not null,
   busy      integer not null default 0,
   draining  integer not null default 0,
-  ended_at  integer
+  ended_at  integer,
+  suspects  integer not null default 0 -- it held suspects when it was ended: they alone are charged with its crash
 ) strict;
+create index pawl_session_live on pawl_session (id) where ended_at is null;
+
+-- Kinds that a host has ever had a handler for. Those of sessions that have not ended are known now.
+create table pawl_kind (
+  kind    text    primary key,
+  seen_at integer not null -- when the last session that listed it was opened, or last beat before it ended
+) strict, without rowid;
 
 create table pawl_switch (
   what  text    not null, -- kind, queue
@@ -129,7 +141,7 @@ create table pawl_letter (
 ) strict, without rowid;
 create index pawl_letter_time   on pawl_letter (dead_at, id);
 create index pawl_letter_status on pawl_letter (status, dead_at, id);
-create index pawl_letter_group  on pawl_letter (fingerprint, dead_at, id);
+create index pawl_letter_group  on pawl_letter (fingerprint, dead_at, id, status);
 create index pawl_letter_job    on pawl_letter (job_id);
 
 create table pawl_evidence (

@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+const (
+	takeSeq = `update pawl_counter set value = value + ?1 where name = 'seq' returning value`
+
+	insertHead = `insert into pawl_job (seq, id, kind, queue, once, starts_off, run_at, ready_at, enqueued_at, letter, unique_key, envelope)
+select column1, column2, column3, column4, column5 & 1, column5 >> 1, column6, coalesce(column6, ?1), coalesce(column7, ?1), column8, column9, column10
+from (values `
+	insertRow  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertTail = `) where not exists (select 1 from pawl_done where id = column2)
+on conflict (id) do nothing`
+
+	selectInserted = `select seq from pawl_job where seq > ?1 and seq <= ?2`
+)
+
+// Enqueue stores the jobs, all or none, and returns when they are on disk. Callers at the same time share commits.
+func (s *Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueued, error) {
+	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	c := &call{jobs: jobs}
+	if err := s.writer.do(ctx, c); err != nil {
+		return nil, fmt.Errorf("enqueue: %w", err)
+	}
+	return c.enqueued, nil
+}
+
+func checkJobs(jobs []pawl.NewJob) error {
+	for i := range jobs {
+		if err := jobs[i].Check(); err != nil {
+			return fmt.Errorf("job %d of %d: %w", i+1, len(jobs), err)
+		}
+	}
+	return nil
+}
+
+// insertJobs stores jobs that were checked. Result i belongs to job i; those whose id or unique key is taken are left
+// out.
+func insertJobs(ctx context.Context, x execer, jobs []pawl.NewJob, at int64) ([]pawl.Enqueued, error) {
+	in := insertion{x: x, at: at, jobs: jobs, results: make([]pawl.Enqueued, len(jobs)), rows: make([]int, 0, len(jobs))}
+	if err := in.admit(ctx); err != nil {
+		return nil, err
+	}
+	if len(in.rows) == 0 {
+		return in.results, nil
+	}
+	base, err := in.takeSeq(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stored := int64(0)
+	for start := 0; start < len(in.rows); {
+		n := rowsAtOnce(len(in.rows) - start)
+		some, err := change(ctx, x, insertHead+strings.Repeat(insertRow+",", n-1)+insertRow+insertTail, in.args(start, n, base)...)
+		if err != nil {
+			return nil, fmt.Errorf("insert jobs: %w", err)
+		}
+		stored, start = stored+some, start+n
+	}
+	if stored < int64(len(in.rows)) {
+		return in.results, in.markRepeated(ctx, base)
+	}
+	return in.results, nil
+}
+
+// insertion is one multi-row insert under way.
+type insertion struct {
+	x       execer
+	at      int64
+	jobs    []pawl.NewJob
+	results []pawl.Enqueued
+	rows    []int // indices of the jobs that are to be inserted
+}
+
+// admit picks the jobs to insert: all but those whose unique key is held. Ids that are taken show when inserting.
+func (in *insertion) admit(ctx context.Context) error {
+	var special []int
+	for i := range in.jobs {
+		in.results[i].ID = in.jobs[i].ID
+		if in.jobs[i].Unique.Key != "" || !in.jobs[i].Letter.IsZero() {
+			special = append(special, i)
+		}
+	}
+	if len(special) > 0 {
+		if err := in.admitSpecial(ctx, special); err != nil {
+			return err
+		}
+	}
+	for i := range in.results {
+		if in.results[i].Status == pawl.Accepted {
+			in.rows = append(in.rows, i)
+		}
+	}
+	return nil
+}
+
+// takeSeq draws a number for each row and returns the one before the first.
+func (in *insertion) takeSeq(ctx context.Context) (int64, error) {
+	last, _, err := selectOne(ctx, in.x, scanValue[int64], takeSeq, len(in.rows))
+	if err != nil {
+		return 0, fmt.Errorf("draw numbers: %w", err)
+	}
+	return last - int64(len(in.rows)), nil
+}
+
+// rowsAtOnce bounds a statement, and how many texts of statements there are to be prepared.
+func rowsAtOnce(left int) int {
+	const most, step = 128, 16
+	if left < step {
+		return left
+	}
+	return min(left-left%step, most)
+}
+
+// args are those of a statement for n rows from start on.
+func (in *insertion) args(start, n int, base int64) []any {
+	args := make([]any, 1, 1+10*n)
+	args[0] = in.at
+	for r := start; r < start+n; r++ {
+		job := &in.jobs[in.rows[r]]
+		flags := 0
+		if job.Once {
+			flags |= 1
+		}
+		if job.StartsOff {
+			flags |= 2
+		}
+		var key any
+		if job.Unique.Key != "" {
+			key = job.Unique.Key
+		}
+		args = append(args, base+int64(r)+1, job.ID[:], job.Kind, job.Queue, flags,
+			in.runAt(job), timeValue(job.EnqueuedAt), idValue(job.Letter), key, job.Envelope)
+	}
+	return args
+}
+
+// runAt is when the job becomes due, or nil when it is ready at once.
+func (in *insertion) runAt(job *pawl.NewJob) any {
+	due := in.at + wholeMillis(job.Delay)
+	if !job.RunAt.IsZero() {
+		due = ceilMilli(job.RunAt)
+	}
+	if due <= in.at {
+		return nil
+	}
+	return due
+}
+
+// wholeMillis rounds up: a wait is never shortened.
+func wholeMillis(d time.Duration) int64 {
+	return int64((max(d, 0) + time.Millisecond - 1) / time.Millisecond)
+}
+
+// markRepeated finds the rows that were left out because their ids are taken.
+func (in *insertion) markRepeated(ctx context.Context, base int64) error {
+	seqs, err := selectRows(ctx, in.x, scanValue[int64], selectInserted, base, base+int64(len(in.rows)))
+	if err != nil {
+		return fmt.Errorf("find repeated jobs: %w", err)
+	}
+	there := make(map[int64]bool, len(seqs))
+	for _, seq := range seqs {
+		there[seq-base-1] = true
+	}
+	for r, i := range in.rows {
+		if !there[int64(r)] {
+			in.results[i].Status = pawl.Repeated
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+const (
+	selectOverAge = `select id from pawl_done where finished_at < ?1 order by finished_at limit ?2`
+	purgeAttempts = `delete from pawl_attempt where job_id in (select id from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
+	purgeDone     = `delete from pawl_done where id in (select id from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
+
+	purgePeriods  = `delete from pawl_key where key in (select key from pawl_key where until > 0 and until <= ?1 limit ?2)`
+	purgeSessions = `delete from pawl_session where id in (
+  select id from pawl_session s where ended_at < ?1 and not exists (select 1 from pawl_job where session = s.id) limit ?2)`
+	purgeVerdicts = `delete from pawl_verdict where job_id in (
+  select job_id from pawl_verdict v where not exists (select 1 from pawl_job where id = v.job_id) limit ?1)`
+
+	// Envelopes that are kept for a shorter time than ids.
+	selectStripped = `select finished_at from pawl_done where finished_at >= ?1 and finished_at < ?2 order by finished_at limit 1 offset ?3`
+	stripDone      = `update pawl_done set envelope = null where finished_at >= ?1 and finished_at < ?2 and envelope is not null`
+)
+
+// sessionsKept is how long ended sessions are kept to be looked at.
+const sessionsKept = 8 * 24 * time.Hour
+
+// purge removes what is over age.
+func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
+	purged, more := 0, false
+	err := s.write(ctx, func(ctx context.Context, w *writer) error {
+		purged, more = 0, false
+		at := now()
+		doneBefore := at - max(s.config.History, remembered).Milliseconds()
+		for _, step := range []struct {
+			statement string
+			args      []any
+			counts    bool
+		}{
+			{purgeAttempts, []any{doneBefore, request.Limit}, false},
+			{purgeDone, []any{doneBefore, request.Limit}, true},
+			{purgePeriods, []any{at, request.Limit}, true},
+			{purgeSessions, []any{at - sessionsKept.Milliseconds(), request.Limit}, true},
+			{purgeVerdicts, []any{request.Limit}, true},
+		} {
+			n, err := change(ctx, w, step.statement, step.args...)
+			if err != nil {
+				return fmt.Errorf("%.40s…: %w", step.statement, err)
+			}
+			if step.counts {
+				purged += int(n)
+				more = more || int(n) == request.Limit
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		report.Purged = purged
+		report.More = report.More || more
+	}
+	return err
+}

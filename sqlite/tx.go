@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Tx hands in jobs as part of a transaction of the caller's: they are there when it commits, and never were when it is
+// rolled back. It takes whatever has ExecContext and QueryContext, such as *sql.Tx, of any SQLite driver, on the file
+// that holds Pawl's tables. Use it in the goroutine that uses the transaction.
+//
+// Begin such a transaction as immediate (modernc.org/sqlite and mattn/go-sqlite3 have _txlock=immediate): SQLite cannot
+// let a transaction write that began by reading while another connection wrote.
+func (s *Store) Tx(tx execer) pawl.Enqueuer { return transaction{s, tx} }
+
+type transaction struct {
+	store *Store
+	tx    execer
+}
+
+func (t transaction) Connection() pawl.Connection { return t.store.Connection() }
+
+func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueued, error) {
+	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	results, err := insertJobs(ctx, t.tx, jobs, now())
+	if err != nil {
+		return nil, fmt.Errorf("enqueue in transaction: %w", explainTx(err))
+	}
+	return results, nil
+}
+
+// explainTx goes by the text, which all drivers take from SQLite itself.
+func explainTx(err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "no such table: pawl_"):
+		return fmt.Errorf("the transaction is on a file that does not hold this store's tables: %w", err)
+	case strings.Contains(text, "database is locked"):
+		return errors.Join(fmt.Errorf("the transaction could not take the write lock; begin it as immediate: %w", err), pawl.ErrBusy)
+	}
+	return err
+}
