@@ -48,10 +48,8 @@ func (c clearing) step(ctx context.Context, x execer, keep bool, at int64) (_ cl
 	if err != nil {
 		return c, false, err
 	}
-	for _, job := range jobs {
-		if err := removeJob(ctx, x, job, keep, at); err != nil {
-			return c, false, err
-		}
+	if err := removeJobs(ctx, x, jobs, keep, at); err != nil {
+		return c, false, err
 	}
 	c.cleared += len(jobs)
 	if c.audit == 0 {
@@ -66,7 +64,6 @@ func (c clearing) step(ctx context.Context, x execer, keep bool, at int64) (_ cl
 
 type removal struct {
 	seq    int64
-	id     pawl.ID
 	letter pawl.ID
 }
 
@@ -74,8 +71,8 @@ type removal struct {
 func (c clearing) next(ctx context.Context, x execer) ([]removal, error) {
 	for _, state := range []string{"session is null and run_at is null", "run_at is not null", "session is not null"} {
 		jobs, err := selectRows(ctx, x, func(rows *sql.Rows) (r removal, err error) {
-			return r, rows.Scan(&r.seq, (*idColumn)(&r.id), (*idColumn)(&r.letter))
-		}, `select seq, id, letter from pawl_job where `+state+` and queue = ? and enqueued_at <= ? limit ?`,
+			return r, rows.Scan(&r.seq, (*idColumn)(&r.letter))
+		}, `select seq, letter from pawl_job where `+state+` and queue = ? and enqueued_at <= ? limit ?`,
 			c.queue, c.until, batch)
 		if err != nil || len(jobs) > 0 {
 			return jobs, err
@@ -84,34 +81,38 @@ func (c clearing) next(ctx context.Context, x execer) ([]removal, error) {
 	return nil, nil
 }
 
-// removeJob ends a job by an operator's will, in whatever state it is, and remembers that.
-func removeJob(ctx context.Context, x execer, job removal, keep bool, at int64) error {
+// removeJobs ends jobs by an operator's will, in whatever state they are, and remembers that.
+func removeJobs(ctx context.Context, x execer, jobs []removal, keep bool, at int64) error {
+	var list intList
+	for _, job := range jobs {
+		list.add(job.seq)
+	}
+	seqs := list.json()
+	const these = `(select value from json_each(?1))`
 	_, err := x.ExecContext(ctx, `
-		delete from pawl_key where key = (select unique_key from pawl_job where seq = ?) and job_id = ? and until = 0`,
-		job.seq, job.id[:])
-	if err != nil {
-		return err
-	}
-	_, err = x.ExecContext(ctx, `
 		insert into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
-		select id, kind, queue, 'removed', attempt, enqueued_at, ?, letter, case when ? then envelope end
-		from pawl_job where seq = ?`, at, keep, job.seq)
+		select id, kind, queue, 'removed', attempt, enqueued_at, ?2, letter, case when ?3 then envelope end
+		from pawl_job where seq in `+these, seqs, at, keep)
 	if err != nil {
-		return err
-	}
-	if _, err := x.ExecContext(ctx, `delete from pawl_job where seq = ?`, job.seq); err != nil {
 		return err
 	}
 	for _, statement := range []string{
-		`delete from pawl_attempt where job_id = ?`,
-		`delete from pawl_verdict where job_id = ?`,
+		`delete from pawl_key where until = 0 and (key, job_id) in (select unique_key, id from pawl_job where seq in ` + these + `)`,
+		`delete from pawl_attempt where job_id in (select id from pawl_job where seq in ` + these + `)`,
+		`delete from pawl_verdict where job_id in (select id from pawl_job where seq in ` + these + `)`,
+		`delete from pawl_job where seq in ` + these,
 	} {
-		if _, err := x.ExecContext(ctx, statement, job.id[:]); err != nil {
+		if _, err := x.ExecContext(ctx, statement, seqs); err != nil {
 			return err
 		}
 	}
-	if job.letter.IsZero() {
-		return nil
+	for _, job := range jobs {
+		if job.letter.IsZero() {
+			continue
+		}
+		if err := redriveEnded(ctx, x, job.letter, pawl.RedriveCancelled, pawl.ID{}, at); err != nil {
+			return err
+		}
 	}
-	return redriveEnded(ctx, x, job.letter, pawl.RedriveCancelled, pawl.ID{}, at)
+	return nil
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,6 +48,14 @@ func (w *where) since(term string, t time.Time) {
 	}
 }
 
+// and returns the terms of both, which were checked.
+func (w where) and(other where) where {
+	return where{
+		terms: slices.Concat(w.terms, other.terms),
+		args:  slices.Concat(w.args, other.args),
+	}
+}
+
 func (w where) sql() string {
 	if len(w.terms) == 0 {
 		return ""
@@ -67,20 +76,35 @@ func checkStorable(field, value string, limit int) error {
 	return nil
 }
 
-// letterWhere turns a filter into terms. One of the indexes is meant to drive the query: that of the job, the group,
-// the single status, or else the time. A + keeps the other columns from being taken for it, since the planner has no
-// statistics to choose by.
-func letterWhere(f pawl.LetterFilter) (where, error) {
-	var w where
-	byJob, byGroup := !f.JobID.IsZero(), f.Fingerprint != ""
+// letterQuery is a filter as SQL: the index that drives the query, the terms that this index answers, and the rest,
+// for which the rows themselves must be looked at.
+type letterQuery struct {
+	index  string
+	driven where
+	rest   where
+}
+
+func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
+	statuses := f.Status
 	switch {
-	case byJob:
-		w.add("job_id = ?", f.JobID[:])
-		w.text("fingerprint", "+fingerprint = ?", f.Fingerprint)
-	case byGroup:
-		w.text("fingerprint", "fingerprint = ?", f.Fingerprint)
+	case !f.JobID.IsZero():
+		q.index = "pawl_letter_job"
+		q.driven.add("job_id = ?", f.JobID[:])
+		q.rest.text("fingerprint", "fingerprint = ?", f.Fingerprint)
+	case f.Fingerprint != "":
+		q.index = "pawl_letter_group"
+		q.driven.text("fingerprint", "fingerprint = ?", f.Fingerprint)
+	case len(statuses) == 1:
+		q.index = "pawl_letter_status"
+		q.driven.statuses(statuses)
+		statuses = nil
+	default:
+		q.index = "pawl_letter_time"
 	}
-	w.statuses(f.Status, byJob || byGroup)
+	q.driven.since("dead_at >= ?", f.Since)
+	q.driven.since("dead_at < ?", f.Until)
+	w := &q.rest
+	w.statuses(statuses)
 	w.classes(f.Class)
 	w.text("reason", "reason = ?", string(f.Reason))
 	w.text("kind", "kind = ?", f.Kind)
@@ -88,34 +112,42 @@ func letterWhere(f pawl.LetterFilter) (where, error) {
 	w.text("connection", "connection = ?", f.Connection)
 	w.text("correlation id", "correlation_id = ?", f.CorrelationID)
 	w.tag(f.Tag)
-	w.since("dead_at >= ?", f.Since)
-	w.since("dead_at < ?", f.Until)
 	if f.Text != "" {
 		w.check(checkStorable("text", f.Text, maxFilter))
 		pattern := likePattern(f.Text)
 		w.add(`(exception_type like ? escape '\' or message like ? escape '\')`, pattern, pattern)
 	}
-	return w, w.err
+	w.check(q.driven.err)
+	return q, w.err
 }
 
-func (w *where) statuses(statuses []pawl.Status, driven bool) {
+// selective reports that the driving index leaves few rows to look at whatever else lies in the store.
+func (q letterQuery) selective() bool {
+	return len(q.rest.terms) == 0 || q.index == "pawl_letter_job" || q.index == "pawl_letter_group"
+}
+
+// by is a query of columns that goes through the driving index, which is in the order of lists.
+func (q letterQuery) by(columns string) string {
+	return "select " + columns + " from pawl_letter l indexed by " + q.index
+}
+
+// all is a query of columns that goes through the whole table. For each row that takes a fraction of the time.
+func (q letterQuery) all(columns string) string {
+	return "select " + columns + " from pawl_letter l not indexed"
+}
+
+func (w *where) statuses(statuses []pawl.Status) {
 	if len(statuses) == 0 {
-		return
-	}
-	for _, status := range statuses {
-		if status > pawl.StatusDiscarded {
-			w.check(&pawl.FieldError{Field: "status", Value: uint8(status), Rule: "must be dead, redriven, resolved or discarded"})
-		}
-	}
-	if len(statuses) == 1 && !driven {
-		w.add("status = ?", int64(statuses[0]))
 		return
 	}
 	args := make([]any, len(statuses))
 	for i, status := range statuses {
 		args[i] = int64(status)
+		if status > pawl.StatusDiscarded {
+			w.check(&pawl.FieldError{Field: "status", Value: uint8(status), Rule: "must be dead, redriven, resolved or discarded"})
+		}
 	}
-	w.add("+status in ("+marks(len(args))+")", args...)
+	w.add("status in ("+marks(len(args))+")", args...)
 }
 
 func (w *where) classes(classes []pawl.DeathClass) {

@@ -36,13 +36,28 @@ func scanWholeLetter(rows *sql.Rows) (l pawl.DeadLetter, err error) {
 // Letters lists, newest first, by time of death and then id. What it lists has no Envelope, Detail and History, so a
 // page stays small whatever died: Letter has them.
 func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl.Page) (pawl.LetterPage, error) {
-	query, args, limit, err := lettersQuery(filter, page)
+	q, err := newLetterQuery(filter)
 	if err != nil {
 		return pawl.LetterPage{}, err
 	}
+	limit, err := pageLimit(page)
+	if err != nil {
+		return pawl.LetterPage{}, err
+	}
+	after, more, err := decodeCursor(listLetters, page.After)
+	if err != nil {
+		return pawl.LetterPage{}, err
+	}
+	order := newestFirst
+	if filter.OldestFirst {
+		order = oldestFirst
+	}
+	if more {
+		q.driven.add(order.beyond, after.at, after.id[:])
+	}
 	var out pawl.LetterPage
 	err = s.view(ctx, func(x execer) error {
-		letters, err := selectRows(ctx, x, scanLetter, query, args...)
+		letters, err := q.list(ctx, x, order, limit+1)
 		out.Letters, out.Next = cut(letters, limit, listLetters, func(l pawl.DeadLetter) cursor {
 			return cursor{l.DeadAt.UnixMilli(), l.ID}
 		})
@@ -54,28 +69,64 @@ func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl
 	return out, nil
 }
 
-func lettersQuery(filter pawl.LetterFilter, page pawl.Page) (query string, args []any, limit int, err error) {
-	limit, err = pageLimit(page)
+// letterOrder is one of the two orders of a list.
+type letterOrder struct{ by, beyond, within string }
+
+var (
+	newestFirst = letterOrder{
+		by: " order by dead_at desc, id desc", beyond: "(dead_at, id) < (?, ?)", within: "(dead_at, id) >= (?, ?)",
+	}
+	oldestFirst = letterOrder{
+		by: " order by dead_at, id", beyond: "(dead_at, id) > (?, ?)", within: "(dead_at, id) <= (?, ?)",
+	}
+)
+
+// nearby is how many letters are looked at one by one, in the order of the list, before the whole table is gone
+// through instead.
+const nearby = 20_000
+
+// list reads the first n letters. Where the rest of the filter lets through many, they lie near the beginning; where
+// few, going through the whole table once and sorting what is left is the faster way.
+func (q letterQuery) list(ctx context.Context, x execer, order letterOrder, n int) ([]pawl.DeadLetter, error) {
+	near := q.driven
+	far, isFar, err := q.far(ctx, x, order.by)
 	if err != nil {
-		return "", nil, 0, err
+		return nil, err
 	}
-	w, err := letterWhere(filter)
+	if isFar {
+		near.add(order.within, far.at, far.id[:])
+	}
+	near = near.and(q.rest)
+	letters, err := selectRows(ctx, x, scanLetter, q.by(letterColumns)+near.sql()+order.by+" limit ?", append(near.args, n)...)
+	if err != nil || !isFar || len(letters) == n {
+		return letters, err
+	}
+	whole := q.driven.and(q.rest)
+	return selectRows(ctx, x, scanLetter, q.all(letterColumns)+whole.sql()+order.by+" limit ?", append(whole.args, n)...)
+}
+
+// far returns the place at which nearby ends; false where that is behind the last letter, or does not matter.
+func (q letterQuery) far(ctx context.Context, x execer, order string) (cursor, bool, error) {
+	if q.selective() {
+		return cursor{}, false, nil
+	}
+	return selectOne(ctx, x, func(rows *sql.Rows) (c cursor, err error) {
+		return c, rows.Scan(&c.at, (*idColumn)(&c.id))
+	}, q.by("dead_at, id")+q.driven.sql()+order+" limit 1 offset ?", append(q.driven.args, nearby)...)
+}
+
+// count counts by the way that list goes.
+func (q letterQuery) count(ctx context.Context, x execer) (int, error) {
+	_, isFar, err := q.far(ctx, x, newestFirst.by)
 	if err != nil {
-		return "", nil, 0, err
+		return 0, err
 	}
-	after, more, err := decodeCursor(listLetters, page.After)
-	if err != nil {
-		return "", nil, 0, err
+	query, w := q.by("count(*)"), q.driven.and(q.rest)
+	if isFar {
+		query = q.all("count(*)")
 	}
-	beyond, order := "(dead_at, id) < (?, ?)", "dead_at desc, id desc"
-	if filter.OldestFirst {
-		beyond, order = "(dead_at, id) > (?, ?)", "dead_at, id"
-	}
-	if more {
-		w.add(beyond, after.at, after.id[:])
-	}
-	query = "select " + letterColumns + " from pawl_letter l" + w.sql() + " order by " + order + " limit ?"
-	return query, append(w.args, limit+1), limit, nil
+	n, _, err := selectOne(ctx, x, scanValue[int], query+w.sql(), w.args...)
+	return n, err
 }
 
 // Letter returns one whole, or ErrNotFound.
@@ -98,13 +149,13 @@ func (s *Store) Letter(ctx context.Context, id pawl.ID) (pawl.DeadLetter, error)
 
 // CountLetters counts what the filter matches.
 func (s *Store) CountLetters(ctx context.Context, filter pawl.LetterFilter) (int, error) {
-	w, err := letterWhere(filter)
+	q, err := newLetterQuery(filter)
 	if err != nil {
 		return 0, err
 	}
 	var n int
 	err = s.view(ctx, func(x execer) (err error) {
-		n, _, err = selectOne(ctx, x, scanValue[int], "select count(*) from pawl_letter l"+w.sql(), w.args...)
+		n, err = q.count(ctx, x)
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 // fate is what operators change of a letter.
 type fate struct {
-	job        pawl.ID // that died; never changed
 	status     pawl.Status
 	redrivenBy string
 	redrivenAt time.Time
@@ -24,9 +22,9 @@ type fate struct {
 
 func readFate(ctx context.Context, x execer, letter pawl.ID) (fate, bool, error) {
 	return selectOne(ctx, x, func(rows *sql.Rows) (f fate, err error) {
-		return f, rows.Scan((*idColumn)(&f.job), &f.status, &f.redrivenBy, (*timeColumn)(&f.redrivenAt),
+		return f, rows.Scan(&f.status, &f.redrivenBy, (*timeColumn)(&f.redrivenAt),
 			(*idColumn)(&f.newJob), &f.outcome, (*idColumn)(&f.next), &f.note)
-	}, `select job_id, status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note
+	}, `select status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note
 		from pawl_letter where id = ?`, letter[:])
 }
 
@@ -126,7 +124,7 @@ func moveOne(ctx context.Context, x execer, m pawl.Move, at int64) (refusal, err
 	newJob := m.NewJob
 	if m.Push != nil {
 		newJob = m.Push.ID
-		if refusal, err := push(ctx, x, m, before.job, at); refusal != nil || err != nil {
+		if refusal, err := push(ctx, x, m, at); refusal != nil || err != nil {
 			return refusal, err
 		}
 	}
@@ -180,34 +178,12 @@ func checkMove(m pawl.Move) error {
 	return nil
 }
 
-// push stores the move's job. When it is kept out, everything is as before.
-func push(ctx context.Context, x execer, m pawl.Move, died pawl.ID, at int64) (refusal, err error) {
-	if _, err := x.ExecContext(ctx, `savepoint pawl_push`); err != nil {
-		return nil, err
-	}
-	refusal, err = insertPush(ctx, x, m, died, at)
-	if err != nil {
-		return nil, err // the whole transaction is given up
-	}
-	if refusal != nil {
-		if _, err := x.ExecContext(ctx, `rollback to pawl_push`); err != nil {
-			return nil, err
-		}
-	}
-	_, err = x.ExecContext(ctx, `release pawl_push`)
-	return refusal, err
-}
-
-func insertPush(ctx context.Context, x execer, m pawl.Move, died pawl.ID, at int64) (refusal, err error) {
-	if err := makeRoom(ctx, x, m, died); err != nil {
-		return nil, err
-	}
+// push stores the move's job. What keeps it out has left everything as it was.
+func push(ctx context.Context, x execer, m pawl.Move, at int64) (refusal, err error) {
 	job := *m.Push
 	job.Letter = m.Letter
 	stored, err := insertJobs(ctx, x, []pawl.NewJob{job}, at)
 	switch {
-	case errors.Is(err, pawl.ErrInvalid):
-		return err, nil
 	case err != nil:
 		return nil, err
 	case stored[0].Status == pawl.Repeated:
@@ -216,25 +192,4 @@ func insertPush(ctx context.Context, x execer, m pawl.Move, died pawl.ID, at int
 		return fmt.Errorf("letter %s: its unique key is held by job %s: %w", m.Letter, stored[0].ID, pawl.ErrConflict), nil
 	}
 	return nil, nil
-}
-
-// makeRoom takes away what is left of the dead job and would keep its successor out: the memory of its id, and its
-// unique key where that outlived it.
-func makeRoom(ctx context.Context, x execer, m pawl.Move, died pawl.ID) error {
-	if died.IsZero() {
-		return nil
-	}
-	if m.Push.ID == died {
-		_, err := x.ExecContext(ctx, `delete from pawl_done where id = ? and state = 'dead'`, died[:])
-		if err != nil {
-			return err
-		}
-	}
-	if m.Push.Unique.Key == "" {
-		return nil
-	}
-	_, err := x.ExecContext(ctx, `
-		delete from pawl_key where key = ?1 and job_id = ?2 and not exists (select 1 from pawl_job where id = ?2)`,
-		m.Push.Unique.Key, died[:])
-	return err
 }

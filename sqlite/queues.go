@@ -77,13 +77,13 @@ type queueCount struct {
 	n     int
 }
 
-// head is the first job of a kind's lane in a queue's order.
-type head struct {
+// laneHead is the first job of a kind's lane in a queue's order.
+type laneHead struct {
 	queue, kind   string
 	lane, readyAt int64
 }
 
-func scanHead(rows *sql.Rows) (h head, err error) {
+func scanLaneHead(rows *sql.Rows) (h laneHead, err error) {
 	return h, rows.Scan(&h.queue, &h.kind, &h.lane, &h.readyAt)
 }
 
@@ -91,9 +91,9 @@ func scanHead(rows *sql.Rows) (h head, err error) {
 // lane jobs stand in the order in which they became ready, those at the front and those behind them each for
 // themselves. That takes a few steps for each kind however many jobs wait.
 func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView, at int64) error {
-	last := head{lane: -1}
+	last := laneHead{lane: -1}
 	for {
-		front, found, err := selectOne(ctx, x, scanHead, `
+		front, found, err := selectOne(ctx, x, scanLaneHead, `
 			select queue, kind, lane, ready_at from pawl_job
 			where session is null and run_at is null and (queue, kind, lane) > (?, ?, ?)
 			order by queue, kind, lane, seq limit 1`,
@@ -101,7 +101,7 @@ func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView
 		if err != nil || !found {
 			return err
 		}
-		behind, found, err := selectOne(ctx, x, scanHead, `
+		behind, found, err := selectOne(ctx, x, scanLaneHead, `
 			select queue, kind, lane, ready_at from pawl_job
 			where session is null and run_at is null and queue = ? and kind = ? and lane = ? and seq >= 0
 			order by seq limit 1`,
