@@ -20,7 +20,7 @@ func (p *program) confirm(c confirming, question string, sample []string) error 
 	if c.yes {
 		return nil
 	}
-	if !isTerminal(p.in) {
+	if !p.tty(p.in) {
 		return fmt.Errorf("%s Not without being asked to: add --yes: %w", escape(question), errNotConfirmed)
 	}
 	for _, line := range sample {

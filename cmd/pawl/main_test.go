@@ -1,21 +1,24 @@
 package main
 
 import (
+	"context"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts run the program as people do. Beside pawl they have mkdead and finish, which stand for a host, and mask,
-// which makes an output comparable.
+// The scripts run the program as people do. Beside pawl they have pawltty, which takes its streams for a terminal, and
+// mkdead, finish and live, which stand for a host.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"pawl":   main,
-		"mkdead": mkdead,
-		"finish": finish,
-		"live":   live,
+		"pawl":    main,
+		"pawltty": pawltty,
+		"mkdead":  mkdead,
+		"finish":  finish,
+		"live":    live,
 	})
 }
 
@@ -35,6 +38,7 @@ func TestScripts(t *testing.T) {
 			"status":  expectStatus,
 			"capture": capture,
 			"masked":  masked,
+			"lines":   lines,
 		},
 	})
 }
@@ -65,4 +69,19 @@ func masked(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(ts.Exec(args[1], args[2:]...))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(mask(ts.ReadFile("stdout"))), 0o600))
+}
+
+// lines N: what was printed last has so many lines.
+func lines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: lines N")
+	}
+	if got := strconv.Itoa(strings.Count(ts.ReadFile("stdout"), "\n")); got != args[0] {
+		ts.Fatalf("%s lines, want %s", got, args[0])
+	}
+}
+
+func pawltty() {
+	p := &program{in: os.Stdin, out: os.Stdout, talk: os.Stderr, env: os.Getenv, tty: func(any) bool { return true }}
+	os.Exit(p.run(context.Background(), os.Args[1:]))
 }

@@ -32,7 +32,7 @@ type printer struct {
 }
 
 func newPrinter(p *program) *printer {
-	terminal := isTerminal(p.out)
+	terminal := p.tty(p.out)
 	made := &printer{out: bufio.NewWriter(p.out), talk: p.talk}
 	switch {
 	case p.json:

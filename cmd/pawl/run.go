@@ -17,6 +17,7 @@ type program struct {
 	out  io.Writer // data
 	talk io.Writer // everything that is not data
 	env  func(string) string
+	tty  func(stream any) bool // a person sits there
 
 	store      string
 	connection string
@@ -29,12 +30,16 @@ type program struct {
 
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, talk io.Writer, env func(string) string) int {
-	p := &program{in: in, out: out, talk: talk, env: env}
+	p := &program{in: in, out: out, talk: talk, env: env, tty: isTerminal}
+	return p.run(ctx, args)
+}
+
+func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
 	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(talk)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.talk)
 	command, err := root.ExecuteContextC(ctx)
 	if p.printer != nil {
 		err = errors.Join(err, p.printer.flush())
@@ -106,7 +111,7 @@ func (p *program) root() *cobra.Command {
 	)
 	for _, command := range []*cobra.Command{
 		p.deadCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
-		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.versionCommand(),
+		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.demoCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
 		root.AddCommand(command)

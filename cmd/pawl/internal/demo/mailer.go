@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	netmail "net/mail"
 	"net/textproto"
 	"strconv"
 	"time"
@@ -68,9 +69,7 @@ func compose(to signUp, id string) (*mail.Msg, error) {
 	if err := message.From(mailSender); err != nil {
 		return nil, err
 	}
-	if err := message.AddToFormat(to.Name, to.Email); err != nil {
-		return nil, err
-	}
+	message.ToMailAddress(&netmail.Address{Name: to.Name, Address: to.Email}) // whatever quotes the name has
 	message.Subject("Please confirm your address, " + to.Name)
 	message.SetDate()
 	message.SetMessageIDWithValue(id + "@demo.example")
