@@ -138,7 +138,9 @@ type Store interface {
 	// Claim reserves up to Max ready jobs for the session and counts an attempt for each.
 	Claim(ctx context.Context, request ClaimRequest) (Claimed, error)
 	// Start writes a durable mark that the handler is about to run, for jobs that must not run twice. The handler may
-	// run only where the result is nil.
+	// run only where the result is nil. The mark outlives its reservation when that is recovered or its session closed.
+	// A Retry or Release wipes it; GiveBack{}, which says that the handler did not run, wipes the mark of its own
+	// reservation and keeps an earlier one.
 	Start(ctx context.Context, session SessionID, reservations []Reservation) ([]error, error)
 	// Settle ends reservations, each in one transaction of its own or together: the claim is removed, and with a
 	// death its letter and alert rows are written. Refused ones get ErrLeaseLost. One that cannot be written gets its
@@ -246,7 +248,7 @@ type ClaimedJob struct {
 	Attempt    int // counted from 1, this one included
 	Crashes    int
 	Requeues   int  // give-backs by shutdowns, which count as no attempt
-	Started    bool // an earlier reservation has left a start mark
+	Started    bool // an earlier reservation has left a start mark; see Store.Start
 	EnqueuedAt time.Time
 	ReadyAt    time.Time
 	Letter     ID              // dead letter that this job was redriven or retried from

@@ -18,8 +18,9 @@ const (
 	waitAgain = clear + `started = 0, run_at = ?4, ready_at = ?4` + fence
 	queueUp   = clear + `started = 0, seq = ?4, ready_at = ?5` + fence
 
-	// As if it had not been claimed: a mark of this reservation goes, an earlier one stays.
-	giveBack = clear + `started = iif(started = token, 0, started), seq = iif(seq > 0, seq - 4611686018427387904, seq),
+	// As if it had not been claimed: a mark of this reservation goes unless its handler was interrupted, an earlier one
+	// stays.
+	giveBack = clear + `started = iif(started = token and not ?4, 0, started), seq = iif(seq > 0, seq - 4611686018427387904, seq),
 attempt = attempt - 1, requeues = requeues + ?4, ready_at = iif(?4, ?5, ready_at)` + fence
 
 	selectEnding = `select kind, queue, attempt, enqueued_at, letter, unique_key, envelope from pawl_job` + fence

@@ -18,10 +18,6 @@ const (
   select id from pawl_session s where ended_at < ?1 and not exists (select 1 from pawl_job where session = s.id) limit ?2)`
 	purgeVerdicts = `delete from pawl_verdict where job_id in (
   select job_id from pawl_verdict v where not exists (select 1 from pawl_job where id = v.job_id) limit ?1)`
-
-	// Envelopes that are kept for a shorter time than ids.
-	selectStripped = `select finished_at from pawl_done where finished_at >= ?1 and finished_at < ?2 order by finished_at limit 1 offset ?3`
-	stripDone      = `update pawl_done set envelope = null where finished_at >= ?1 and finished_at < ?2 and envelope is not null`
 )
 
 // sessionsKept is how long ended sessions are kept to be looked at.
