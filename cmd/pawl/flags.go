@@ -41,21 +41,24 @@ func addFlag[T any](flags *pflag.FlagSet, target *T, name, kind, help string, pa
 
 // parseSpan reads a duration such as 90s, 1h30m or 7d.
 func parseSpan(text string) (time.Duration, error) {
-	rest, days := text, time.Duration(0)
-	if number, after, found := strings.Cut(text, "d"); found {
-		n, err := strconv.ParseUint(number, 10, 31)
-		if err != nil || n > math.MaxInt64/uint64(24*time.Hour) {
-			return 0, fmt.Errorf("%q is no duration such as 90s, 1h30m or 7d", text)
-		}
-		if days, rest = time.Duration(n)*24*time.Hour, after; rest == "" {
-			return days, nil
-		}
+	refused := fmt.Errorf("%q is no duration such as 90s, 1h30m or 7d", text)
+	number, rest, hasDays := strings.Cut(text, "d")
+	if !hasDays {
+		number, rest = "0", text
 	}
-	d, err := time.ParseDuration(rest)
-	if err != nil || days > 0 && d < 0 {
-		return 0, fmt.Errorf("%q is no duration such as 90s, 1h30m or 7d", text)
+	const day = 24 * time.Hour
+	days, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || days > uint64(math.MaxInt64/day) {
+		return 0, refused
 	}
-	return days + d, nil
+	if rest == "" && hasDays {
+		return time.Duration(days) * day, nil
+	}
+	span, err := time.ParseDuration(rest)
+	if err != nil || hasDays && span < 0 || span > math.MaxInt64-time.Duration(days)*day {
+		return 0, refused
+	}
+	return time.Duration(days)*day + span, nil
 }
 
 func parseSpans(text string) ([]time.Duration, error) {

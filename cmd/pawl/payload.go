@@ -122,7 +122,7 @@ func (p *printer) attempts(history []pawl.AttemptRecord) {
 			what = a.Type + ": " + a.Message
 		}
 		rows[i] = []string{
-			fmt.Sprint(a.Attempt), moment(a.StartedAt), age(a.Duration), escape(string(a.Ending)), escape(a.Host), cut(escape(what), 80),
+			fmt.Sprint(a.Attempt), moment(a.StartedAt), took(a.Duration), escape(string(a.Ending)), escape(a.Host), cut(escape(what), 80),
 		}
 	}
 	p.line()

@@ -181,6 +181,17 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
+// took is how long something lasted, to a tenth of a second where it was short.
+func took(d time.Duration) string {
+	if d >= time.Minute {
+		return age(d)
+	}
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
 // momentAgo is a time with its age.
 func momentAgo(t time.Time) string {
 	if t.IsZero() {
