@@ -24,7 +24,8 @@ type DeadLetters interface {
 	// RecordDeaths writes letters with their alert rows. Recording is idempotent: a letter whose id is there already
 	// is left untouched and raises no alert. Stores record what they settle themselves; this is for deaths elsewhere.
 	RecordDeaths(ctx context.Context, letters []DeadLetter) ([]Recorded, error)
-	// Letters lists, newest first, by time of death and then id. It does not decode envelopes.
+	// Letters lists, newest first, by time of death and then id. It does not decode envelopes, and may leave out
+	// Envelope, Detail and History, so that a page stays small whatever died: Letter has them.
 	Letters(ctx context.Context, filter LetterFilter, page Page) (LetterPage, error)
 	// Letter returns one, or ErrNotFound.
 	Letter(ctx context.Context, id ID) (DeadLetter, error)

@@ -98,7 +98,6 @@ func removeJobs(ctx context.Context, x execer, jobs []removal, keep bool, at int
 	}
 	for _, statement := range []string{
 		`delete from pawl_key where until = 0 and (key, job_id) in (select unique_key, id from pawl_job where seq in ` + these + `)`,
-		`delete from pawl_attempt where job_id in (select id from pawl_job where seq in ` + these + `)`,
 		`delete from pawl_verdict where job_id in (select id from pawl_job where seq in ` + these + `)`,
 		`delete from pawl_job where seq in ` + these,
 	} {

@@ -182,12 +182,3 @@ var likeSpecials = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // likePattern matches text anywhere, taken literally but for the case of ASCII letters.
 func likePattern(text string) string { return "%" + likeSpecials.Replace(text) + "%" }
-
-// jobWhere turns a filter into terms that hold for live and for ended jobs.
-func jobWhere(f pawl.JobFilter) (where, error) {
-	var w where
-	w.text("kind", "kind = ?", f.Kind)
-	w.text("queue", "queue = ?", f.Queue)
-	w.since("enqueued_at >= ?", f.Since)
-	return w, w.err
-}

@@ -77,47 +77,43 @@ type queueCount struct {
 	n     int
 }
 
-// laneHead is the first job of a kind's lane in a queue's order.
-type laneHead struct {
-	queue, kind   string
-	lane, readyAt int64
+// lane is where the jobs of a kind stand in a queue's order.
+type lane struct {
+	queue, kind string
+	number      int64
 }
 
-func scanLaneHead(rows *sql.Rows) (h laneHead, err error) {
-	return h, rows.Scan(&h.queue, &h.kind, &h.lane, &h.readyAt)
-}
+func scanLane(rows *sql.Rows) (l lane, err error) { return l, rows.Scan(&l.queue, &l.kind, &l.number) }
 
-// oldestReady finds the job of each queue that has been ready for longest by the heads of its kinds: in each
-// lane jobs stand in the order in which they became ready, those at the front and those behind them each for
-// themselves. That takes a few steps for each kind however many jobs wait.
+const (
+	nextLane = `select queue, kind, lane from pawl_job
+where session is null and run_at is null and (queue, kind, lane) > (?, ?, ?) order by queue, kind, lane limit 1`
+
+	// Those at the front are few and in no order of time; those behind them stand as they became ready.
+	oldestOfLane = `select min(ready_at) from (
+  select min(ready_at) as ready_at from pawl_job
+  where session is null and run_at is null and queue = ?1 and kind = ?2 and lane = ?3 and seq < 0
+  union all
+  select ready_at from (select ready_at from pawl_job
+    where session is null and run_at is null and queue = ?1 and kind = ?2 and lane = ?3 and seq >= 0 order by seq limit 1))`
+)
+
+// oldestReady finds the job of each queue that has been ready for longest by the heads of its lanes: a few steps for
+// each, however many jobs wait.
 func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView, at int64) error {
-	last := laneHead{lane: -1}
+	last := lane{number: -1}
 	for {
-		front, found, err := selectOne(ctx, x, scanLaneHead, `
-			select queue, kind, lane, ready_at from pawl_job
-			where session is null and run_at is null and (queue, kind, lane) > (?, ?, ?)
-			order by queue, kind, lane, seq limit 1`,
-			last.queue, last.kind, last.lane)
+		next, found, err := selectOne(ctx, x, scanLane, nextLane, last.queue, last.kind, last.number)
 		if err != nil || !found {
 			return err
 		}
-		behind, found, err := selectOne(ctx, x, scanLaneHead, `
-			select queue, kind, lane, ready_at from pawl_job
-			where session is null and run_at is null and queue = ? and kind = ? and lane = ? and seq >= 0
-			order by seq limit 1`,
-			front.queue, front.kind, front.lane)
+		oldest, _, err := selectOne(ctx, x, scanValue[int64], oldestOfLane, next.queue, next.kind, next.number)
 		if err != nil {
 			return err
 		}
-		oldest := front.readyAt
-		if found {
-			oldest = min(oldest, behind.readyAt)
+		if view := views[next.queue]; view != nil {
+			view.OldestReady = max(view.OldestReady, time.Duration(at-oldest)*time.Millisecond)
 		}
-		view := views[front.queue]
-		if view == nil {
-			return fmt.Errorf("queue %s changed within a read", front.queue)
-		}
-		view.OldestReady = max(view.OldestReady, time.Duration(at-oldest)*time.Millisecond)
-		last = front
+		last = next
 	}
 }
