@@ -110,9 +110,9 @@ func (b *settling) end(ctx context.Context, item *pawl.Settlement, state string,
 		}
 		came = next
 	}
-	envelope := job.envelope
-	if !b.history {
-		envelope = nil
+	var envelope any // null without history
+	if b.history {
+		envelope = job.envelope
 	}
 	_, err = b.w.ExecContext(ctx, insertEnded, item.ID[:], job.kind, job.queue, state, job.attempt, job.enqueuedAt, b.at,
 		idValue(came), envelope)
