@@ -60,7 +60,7 @@ func letterFields(f *fixture) {
 	f.sameLetter("letter", got, *want)
 	f.same("envelope", got.Envelope, job.Envelope)
 	for name, at := range map[string]time.Time{"enqueued": got.EnqueuedAt, "started": got.StartedAt, "dead": got.DeadAt} {
-		f.equal("zone of "+name, at.Location(), time.UTC)
+		f.equal("zone of "+name, at.Location().String(), "UTC")
 	}
 	f.equal("listed", letterIDs(f.letters(pawl.LetterFilter{})), []pawl.ID{want.ID})
 	_, err := f.store.Letter(f.ctx, pawl.NewID())

@@ -172,8 +172,10 @@ func (m *model) settle(j *modelJob, outcome pawl.Outcome, letter pawl.ID) {
 	case pawl.Done:
 		m.end(j, pawl.JobDone, pawl.RedriveSucceeded)
 	case pawl.Retry:
+		j.started = false
 		m.wait(j, o.After)
 	case pawl.Release:
+		j.started = false
 		m.wait(j, o.After)
 	case pawl.GiveBack:
 		if o.Interrupted {

@@ -15,7 +15,7 @@ import (
 // Bounds of a run against the model.
 const (
 	modelSessions = 4
-	modelHours    = 20 // less than ids are remembered for
+	modelHours    = 12 // with the 10 of the end less than ids and ended jobs are remembered for
 )
 
 // RunModel compares a store with the reference model: random sequences of everything that happens to jobs, and after

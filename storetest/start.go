@@ -11,6 +11,7 @@ func startPromises() []promise {
 		{name: "recovered without a mark a job goes back as if it had not been claimed", check: recoveredUnstarted},
 		{name: "recovered with a mark a job says so", check: recoveredStarted},
 		{name: "closed with a mark a job says so", check: closedStarted},
+		{name: "a retry or a release takes the mark away", check: markIsOver},
 		{name: "a mark can be written again", check: startTwice},
 		{name: "a mark by an old reservation is refused and leaves none", check: staleStart},
 		{name: "a batch of marks is answered one by one", check: startBatch},
@@ -62,6 +63,21 @@ func closedStarted(f *fixture) {
 	f.start(closing, f.claimOne(closing))
 	f.closeSession(closing)
 	f.equal("started", f.claimOne(session).Started, true)
+}
+
+// What is settled so was heard of again: its outcome is not unknown.
+func markIsOver(f *fixture) {
+	session := f.host("a")
+	for _, outcome := range []pawl.Outcome{pawl.Retry{}, pawl.Release{}} {
+		f.enqueue(f.onceJob())
+		job := f.claimOne(session)
+		f.start(session, job)
+		f.settle(session, end(job, outcome))
+		f.sweep(session)
+		job = f.claimOne(session)
+		f.equal("started", job.Started, false)
+		f.settle(session, end(job, pawl.Done{}))
+	}
 }
 
 func startTwice(f *fixture) {
