@@ -217,7 +217,7 @@ func (s *SMTP) send(ctx context.Context, line *smtpLine, message *mail.Msg) erro
 	if err != nil {
 		return err
 	}
-	if err := client.SendWithSMTPClient(session, message); err != nil && !message.IsDelivered() {
+	if err := client.SendWithSMTPClient(session, message); err != nil {
 		return err
 	}
 	line.hurry()

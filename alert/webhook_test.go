@@ -133,7 +133,7 @@ func TestSignatureFormat(t *testing.T) {
 func TestWebhookMentionsNobody(t *testing.T) {
 	t.Parallel()
 	died := letter()
-	died.Kind = "@everyone <!here> `@here`"
+	died.Kind = "@everyone <!here> `@here"
 	died.ExceptionType = "<@U024BE7LH> <http://thief.example.com|click>"
 	died.Queue = "<!channel>\n@here [click](http://thief.example.com)"
 	died.Reason = "<!subteam^S1> @everyone"
@@ -143,7 +143,7 @@ func TestWebhookMentionsNobody(t *testing.T) {
 			t.Errorf("%q is alive in %q", live, text)
 		}
 	}
-	if strings.Count(text, "`")%2 != 0 || !strings.Contains(text, "`‹!channel› @\u200bhere [click]") {
+	if strings.Count(text, "`") != 6 || !strings.Contains(text, "`‹!channel› @\u200bhere [click]") {
 		t.Errorf("a code span was left: %q", text)
 	}
 }
@@ -224,9 +224,9 @@ func TestWebhookRefusesPrivateTargets(t *testing.T) {
 	t.Cleanup(server.Close)
 	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
 	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "10.0.0.1", "192.168.1.1", "169.254.169.254", "127.1.2.3"} {
-		sink := newWebhook(t, "http://"+host+":"+port+secretPath, func(c *alert.WebhookConfig) { c.AllowPrivate = false })
+		sink := newWebhook(t, "http://"+host+":"+port+"/k3y", func(c *alert.WebhookConfig) { c.AllowPrivate = false })
 		err := sink.Deliver(t.Context(), oneAlert(letter()))
-		if err == nil || !strings.Contains(err.Error(), "not a public one") || strings.Contains(err.Error(), "SECRET") {
+		if err == nil || !strings.Contains(err.Error(), "not a public one") || strings.Contains(err.Error(), "k3y") {
 			t.Errorf("%s: got %v", host, err)
 		}
 	}
