@@ -15,14 +15,22 @@ import (
 // Bounds of a run against the model.
 const (
 	modelSessions = 4
-	modelHours    = 12 // with the 10 of the end less than ids and ended jobs are remembered for
+	modelTime     = 15 * time.Second // after which no new sequence begins
+	modelHours    = 12               // with the 10 of the end less than ids and ended jobs are remembered for
 )
 
 // RunModel compares a store with the reference model: random sequences of everything that happens to jobs, and after
 // each step every job must be in the state, and have the counts, that the model says. At the end all that is left is
-// claimed, in the model's order. The flags of rapid (-rapid.checks, -rapid.steps, -rapid.seed) say how much, and which.
+// claimed, in the model's order. The flags of rapid (-rapid.checks, -rapid.steps, -rapid.seed) say how much, and which;
+// a slow machine gets through fewer.
 func RunModel(t *testing.T, h Harness) {
+	until, failed := time.Now().Add(modelTime), false
 	rapid.Check(t, func(rt *rapid.T) {
+		if !failed && time.Now().After(until) {
+			return
+		}
+		passed := false // a failure leaves by a panic; what rapid then repeats to find the shortest one has no limit
+		defer func() { failed = failed || !passed }()
 		run := &modelRun{fixture: newFixture(&modelTB{TB: t, rt: rt}, h, Options{}), rt: rt, model: newModel(), last: map[pawl.ID]pawl.DeadLetter{}}
 		run.open()
 		rt.Repeat(map[string]func(*rapid.T){
@@ -46,6 +54,7 @@ func RunModel(t *testing.T, h Harness) {
 			"retry a letter": run.retryOne,
 		})
 		run.drain()
+		passed = true
 	})
 }
 
