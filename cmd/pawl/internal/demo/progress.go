@@ -89,6 +89,12 @@ func (p *progress) end() {
 	}
 }
 
+// note prints a line of its own.
+func (p *progress) note(text string) {
+	p.end()
+	fmt.Fprintln(p.out, text)
+}
+
 func bar(part, whole, width int) string {
 	filled := 0
 	if whole > 0 {

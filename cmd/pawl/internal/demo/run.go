@@ -22,12 +22,17 @@ type tempo struct {
 	outage  time.Duration
 	options []pawl.Option // of the jobs
 	tick    time.Duration // between looks
-	stall   time.Duration // without anything happening, until the run is given up
+	// stall is how long nothing may happen until the run is given up. It is longer than pawl.AlertLease: an alert that
+	// was being delivered when a run was killed waits for so long.
+	stall time.Duration
 }
 
 // usual takes a quarter of a minute for the sample; a larger input is worked on faster.
 func usual(rows int) tempo {
-	t := tempo{workers: 8, pace: 120 * time.Millisecond, outage: 1500 * time.Millisecond, tick: 150 * time.Millisecond, stall: time.Minute}
+	t := tempo{workers: 8, pace: 120 * time.Millisecond, outage: 1500 * time.Millisecond, tick: 150 * time.Millisecond, stall: 90 * time.Second}
+	if rows > 1000 {
+		t.workers = 20
+	}
 	if most := 6 * time.Second * time.Duration(t.workers) / time.Duration(2*rows); most < t.pace {
 		t.pace = most
 	}
@@ -206,6 +211,9 @@ func (r *run) work(ctx context.Context, show *progress) error {
 	err := r.intake.enqueue(ctx, r.rows)
 	if err == nil {
 		err = r.watch(ctx, show, hostEnded)
+	}
+	if ctx.Err() != nil {
+		show.note("stopping: what runs may end")
 	}
 	stop()
 	return errors.Join(err, <-hostEnded)
