@@ -32,7 +32,8 @@ type modelJob struct {
 	due      time.Duration
 	holder   *modelSession
 	claimed  pawl.ClaimedJob // the reservation, while reserved
-	started  bool
+	started  bool         // it has a start mark
+	marked   bool         // by the present reservation
 	letter   *modelLetter // whose redrive it is
 }
 
@@ -180,6 +181,8 @@ func (m *model) settle(j *modelJob, outcome pawl.Outcome, letter pawl.ID) {
 	case pawl.GiveBack:
 		if o.Interrupted {
 			j.requeues++
+		} else if j.marked {
+			j.started = false
 		}
 		j.uncount()
 	case pawl.Dead:

@@ -174,7 +174,7 @@ func (r *modelRun) claimAndCompare(s *modelSession, request pawl.ClaimRequest) {
 	}
 	r.equal("claimed", ids(jobs), wantIDs)
 	for i, j := range want {
-		j.state, j.holder, j.claimed = pawl.JobReserved, s, jobs[i]
+		j.state, j.holder, j.claimed, j.marked = pawl.JobReserved, s, jobs[i], false
 		j.attempt++
 		got := jobs[i]
 		r.equal("claimed job's attempt, crashes, requeues and mark",
@@ -185,6 +185,7 @@ func (r *modelRun) claimAndCompare(s *modelSession, request pawl.ClaimRequest) {
 func (r *modelRun) startOne(rt *rapid.T) {
 	j := r.draw(rt, "job", slices.DeleteFunc(r.model.in(pawl.JobReserved), func(j *modelJob) bool { return !j.new.Once }))
 	r.start(j.holder.id, j.claimed)
+	j.marked = j.marked || !j.started
 	j.started = true
 }
 

@@ -12,6 +12,7 @@ func startPromises() []promise {
 		{name: "recovered with a mark a job says so", check: recoveredStarted},
 		{name: "closed with a mark a job says so", check: closedStarted},
 		{name: "a retry or a release takes the mark away", check: markIsOver},
+		{name: "a give-back of what was not run takes its own mark away", check: giveBackUnmarks},
 		{name: "a mark can be written again", check: startTwice},
 		{name: "a mark by an old reservation is refused and leaves none", check: staleStart},
 		{name: "a batch of marks is answered one by one", check: startBatch},
@@ -77,6 +78,32 @@ func markIsOver(f *fixture) {
 		job = f.claimOne(session)
 		f.equal("started", job.Started, false)
 		f.settle(session, end(job, pawl.Done{}))
+	}
+}
+
+// A host that did not learn whether its mark was written does not run the handler, and gives the job back. What a
+// shutdown interrupted has run, and what an earlier reservation left is not this one's to take away.
+func giveBackUnmarks(f *fixture) {
+	session := f.host("a")
+	f.enqueue(f.onceJob())
+	for _, step := range []struct {
+		start   bool
+		outcome pawl.GiveBack
+		started bool // at the next claim
+	}{
+		{true, pawl.GiveBack{}, false},
+		{false, pawl.GiveBack{}, false},
+		{true, pawl.GiveBack{Interrupted: true}, true},
+		{true, pawl.GiveBack{}, true},
+	} {
+		job := f.claimOne(session)
+		if step.start {
+			f.start(session, job)
+		}
+		f.settle(session, end(job, step.outcome))
+		job = f.claimOne(session)
+		f.equal("started", job.Started, step.started)
+		f.settle(session, end(job, pawl.GiveBack{}))
 	}
 }
 
