@@ -32,9 +32,9 @@ type modelJob struct {
 	due      time.Duration
 	holder   *modelSession
 	claimed  pawl.ClaimedJob // the reservation, while reserved
-	started  bool         // it has a start mark
-	marked   bool         // by the present reservation
-	letter   *modelLetter // whose redrive it is
+	started  bool            // it has a start mark
+	marked   bool            // by the present reservation
+	letter   *modelLetter    // whose redrive it is
 }
 
 type modelSession struct {
