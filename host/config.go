@@ -75,7 +75,7 @@ type Intervals struct {
 	Poll time.Duration
 	// Sweep is the time between pieces of upkeep. Default 1 s, jittered.
 	Sweep time.Duration
-	// Orphans is the time between looks for jobs of unknown kinds. Default 1 minute, jittered.
+	// Orphans is the time between looks for jobs of unknown kinds. Default 10 minutes, jittered.
 	Orphans time.Duration
 	// Alerts is the time between looks for alerts that other hosts left. Default 5 s, jittered.
 	Alerts time.Duration
@@ -136,7 +136,7 @@ func (i Intervals) withDefaults() Intervals {
 	set(&i.DeadAfter, 20*time.Second)
 	set(&i.Poll, time.Second)
 	set(&i.Sweep, time.Second)
-	set(&i.Orphans, time.Minute)
+	set(&i.Orphans, 10*time.Minute)
 	set(&i.Alerts, 5*time.Second)
 	set(&i.GiveUp, 10*time.Second)
 	set(&i.Call, 30*time.Second)

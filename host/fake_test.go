@@ -210,7 +210,7 @@ func (f *fakeStore) ready(r pawl.ClaimRequest) []*fakeJob {
 		if j.session != 0 || !j.runAt.IsZero() || slices.Contains(r.Kinds, j.Kind) == (r.Orphans != nil) {
 			continue
 		}
-		if r.Orphans == nil && !slices.Contains(r.Queues, j.Queue) {
+		if !slices.Contains(r.Queues, j.Queue) {
 			continue
 		}
 		if r.Orphans != nil && time.Since(j.claim.ReadyAt) < r.Orphans.Ready {
@@ -300,6 +300,9 @@ func (j *fakeJob) record(r pawl.AttemptRecord) {
 func (f *fakeStore) front(j *fakeJob, interrupted bool) {
 	j.session, j.place = 0, f.next()-1<<62
 	j.claim.Attempt--
+	if j.markedBy == j.claim.Token {
+		j.claim.Started = false
+	}
 	if interrupted {
 		j.claim.Requeues++
 	}
@@ -372,6 +375,16 @@ func (f *fakeStore) Sweep(_ context.Context, r pawl.SweepRequest) (pawl.SweepRep
 	return report, nil
 }
 
+func (f *fakeStore) Queues(context.Context) ([]pawl.QueueView, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []pawl.QueueView
+	for _, j := range f.jobs {
+		out = append(out, pawl.QueueView{Name: j.Queue})
+	}
+	return out, nil
+}
+
 // crash ends a session as that of a dead host.
 func (f *fakeStore) crash(id pawl.SessionID) (recovered int) {
 	s := f.sessions[id]
@@ -401,6 +414,7 @@ func (f *fakeStore) CloseSession(_ context.Context, id pawl.SessionID) error {
 	f.sessions[id].ended = true
 	for _, j := range f.jobs {
 		if j.session == id {
+			j.markedBy = 0 // a session that closes keeps its marks
 			f.front(j, false)
 		}
 	}

@@ -29,7 +29,7 @@ func TestRetriesFollowTheCurve(t *testing.T) {
 		})
 		id := w.put(1)
 		h := w.start()
-		time.Sleep(6 * time.Hour)
+		w.pass(6 * time.Hour)
 		h.clean()
 		w.equal("runs", len(starts), 6)
 		for i, want := range []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 2 * time.Hour} {
@@ -67,7 +67,7 @@ func TestRetriesAreSpread(t *testing.T) {
 		})
 		w.putMany(1000)
 		h := w.start()
-		time.Sleep(5 * time.Minute)
+		w.pass(5 * time.Minute)
 		h.clean()
 		total := 0
 		for at, n := range back {
@@ -120,7 +120,7 @@ func TestEndings(t *testing.T) {
 				}
 				id, neighbour := w.put(1, options...), w.put(2)
 				h := w.start()
-				time.Sleep(10 * time.Minute)
+				w.pass(10 * time.Minute)
 				h.clean()
 				w.equal("end", w.ended(id), "dead")
 				w.equal("neighbour", w.ended(neighbour), "done")
@@ -166,7 +166,7 @@ func TestTimeoutThenRetry(t *testing.T) {
 		})
 		id := w.put(1, pawl.Timeout(30*time.Second))
 		h := w.start()
-		time.Sleep(5 * time.Minute)
+		w.pass(5 * time.Minute)
 		h.clean()
 		w.equal("end", w.ended(id), "done")
 		w.equal("cause", errors.Is(causes[0], pawl.ErrTimeout), true)
@@ -185,7 +185,7 @@ func TestNilAfterTheTimeoutAcknowledges(t *testing.T) {
 		})
 		id := w.put(1, pawl.Timeout(time.Second))
 		h := w.start()
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		h.clean()
 		w.equal("end", w.ended(id), "done")
 		w.equal("strays", h.Stats().Strays, 0)
@@ -213,7 +213,7 @@ func TestExtendMovesTheTimeout(t *testing.T) {
 		})
 		w.put(1, pawl.Timeout(10*time.Second), pawl.MaxTries(1))
 		h := w.start()
-		time.Sleep(5 * time.Minute)
+		w.pass(5 * time.Minute)
 		h.clean()
 		w.equal("ran", ran, 34*time.Second)
 		w.equal("extension after the timeout", errors.Is(late, pawl.ErrTimeout), true)
@@ -238,13 +238,13 @@ func TestHandlerThatIgnoresItsContext(t *testing.T) {
 		})
 		id := w.put(1, pawl.Timeout(30*time.Second))
 		h := w.start()
-		time.Sleep(39 * time.Second)
+		w.pass(39 * time.Second)
 		other := w.put(2)
 		w.equal("strays before", h.Stats().Strays, 0)
-		time.Sleep(2 * time.Second)
+		w.pass(2 * time.Second)
 		w.equal("strays", h.Stats().Strays, 1)
 		w.equal("the slot is given to another", w.ended(other), "done")
-		time.Sleep(2 * time.Minute)
+		w.pass(2 * time.Minute)
 		w.equal("end", w.ended(id), "done")
 		w.equal("timed out", h.Stats().TimedOut, 1)
 		w.equal("warnings", len(w.lines.at(slog.LevelWarn, "a handler ignores its cancelled context and is given up")), 1)
@@ -265,7 +265,10 @@ func TestHandlerThatIgnoresItsContext(t *testing.T) {
 
 func TestReleaseCountsAttempts(t *testing.T) {
 	virtual(t, func(w *world) {
-		const releases = 40_000
+		releases := 40_000
+		if testing.Short() {
+			releases = 2_000
+		}
 		runs := 0
 		w.config.Logger = slog.New(slog.DiscardHandler)
 		w.handle(func(ctx context.Context, _ workArgs) error {
@@ -277,7 +280,7 @@ func TestReleaseCountsAttempts(t *testing.T) {
 		})
 		id := w.put(1, pawl.MaxTries(releases))
 		h := w.start()
-		time.Sleep(24 * time.Hour)
+		w.pass(24 * time.Hour)
 		h.clean()
 		w.equal("runs", runs, releases)
 		l := w.letterOf(id)
@@ -311,9 +314,9 @@ func TestOperations(t *testing.T) {
 		})
 		deleted, released := w.put(1), w.put(2)
 		h := w.start()
-		time.Sleep(20 * time.Second)
+		w.pass(20 * time.Second)
 		w.equal("state of the released one", w.look(released).claim.Attempt, 1)
-		time.Sleep(2 * time.Minute)
+		w.pass(2 * time.Minute)
 		h.clean()
 		w.equal("ends", w.ended(deleted)+w.ended(released), "donedone")
 		w.equal("first", second[0], nil)
@@ -334,7 +337,7 @@ func TestProgressComesWithTheNextBeat(t *testing.T) {
 		})
 		id := w.put(1)
 		h := w.start()
-		time.Sleep(6 * time.Second)
+		w.pass(6 * time.Second)
 		p := w.look(id).progress
 		w.equal("progress", words(p.Percent, p.Note), "40 rows")
 		h.clean()
@@ -356,7 +359,7 @@ func TestDeadline(t *testing.T) {
 		waiting := w.put(3, pawl.RetryFor(time.Minute), pawl.Delay(time.Second))
 		w.with(waiting, func(j *fakeJob) { j.runAt = time.Now().Add(2 * time.Minute) }) // held back for long
 		h := w.start()
-		time.Sleep(10 * time.Minute)
+		w.pass(10 * time.Minute)
 		h.clean()
 		w.equal("during", w.ended(during), "done")
 		l := w.letterOf(between)
@@ -380,7 +383,7 @@ func TestClassifiersAreAsked(t *testing.T) {
 		w.handle(func(context.Context, workArgs) error { return errors.New("status 422") })
 		id := w.put(1)
 		h := w.start()
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		h.clean()
 		w.equal("class", w.letterOf(id).Class, pawl.DeathPermanent)
 	})
@@ -395,7 +398,7 @@ func TestLogLinesHaveTheFixedKeys(t *testing.T) {
 		})
 		id := w.put(1, pawl.MaxTries(2), pawl.CorrelationID("req-1"))
 		h := w.start()
-		time.Sleep(10 * time.Minute)
+		w.pass(10 * time.Minute)
 		h.clean()
 		for _, message := range []string{"mine", "grouped", "job ran", "job attempt failed", "job dead-lettered"} {
 			found := false

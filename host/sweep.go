@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,8 @@ type sweeper struct {
 	kick    chan struct{}
 	trouble trouble
 	orphans time.Time // of the next look for jobs of unknown kinds
+	queues  []string  // that there are
+	listed  time.Time // when the queues were
 
 	mu   sync.Mutex
 	dead []pawl.SeenSession
@@ -115,8 +119,11 @@ func (s *sweeper) buryOrphans(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
+	if err := s.listQueues(ctx); err != nil {
+		return err
+	}
 	attempts, more, err := h.claim(ctx, pawl.ClaimRequest{
-		Session: session, Kinds: h.kinds, Max: orphanBatch, Suspect: true, Orphans: h.config.Orphans,
+		Session: session, Queues: s.queues, Kinds: h.kinds, Max: orphanBatch, Suspect: true, Orphans: h.config.Orphans,
 	}, nil)
 	if err != nil {
 		return err
@@ -127,6 +134,33 @@ func (s *sweeper) buryOrphans(ctx context.Context) error {
 	if !more && len(attempts) < orphanBatch {
 		s.orphans = time.Now().Add(s.pauseOfOrphans())
 	}
+	return nil
+}
+
+// listQueues finds the queues that have jobs, also those that nobody serves; where the store cannot say, it is the
+// host's own.
+func (s *sweeper) listQueues(ctx context.Context) error {
+	h := s.host
+	if s.queues != nil && time.Since(s.listed) < h.config.Intervals.Orphans {
+		return nil
+	}
+	names := []string{}
+	for _, server := range h.servers {
+		names = append(names, server.queues...)
+	}
+	if jobs, ok := h.store.(pawl.Jobs); ok {
+		callCtx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
+		defer cancel()
+		views, err := jobs.Queues(callCtx)
+		if err != nil && !errors.Is(err, pawl.ErrUnsupported) {
+			return fmt.Errorf("list queues: %w", err)
+		}
+		for _, view := range views {
+			names = append(names, view.Name)
+		}
+	}
+	slices.Sort(names)
+	s.queues, s.listed = slices.Compact(names), time.Now()
 	return nil
 }
 

@@ -94,6 +94,12 @@ func (r *running) clean() {
 	}
 }
 
+// pass lets time go by.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func (w *world) put(n int, options ...pawl.Option) pawl.ID {
 	w.Helper()
 	return w.putOf(work, n, options...)

@@ -1,0 +1,303 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+func TestDrainWaitsForHandlersAndClaimsNothing(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.config.Servers = oneServer(10)
+		w.handle(func(context.Context, workArgs) error { time.Sleep(time.Minute); return nil })
+		first := w.putMany(10)
+		h := w.start()
+		w.pass(10 * time.Second)
+		w.equal("ready", h.Ready(), true)
+		later := w.put(99)
+		h.cancel()
+		synctest.Wait()
+		w.equal("ready while draining", h.Ready(), false)
+		w.store.mu.Lock()
+		w.equal("the beat says so", w.store.sessions[h.Stats().Session].last.Draining, true)
+		w.store.mu.Unlock()
+		took, err := h.stop()
+		w.equal("error", err, nil)
+		w.equal("took", took, 50*time.Second)
+		for _, id := range first {
+			w.equal("end", w.ended(id), "done")
+		}
+		w.equal("the one that came later", words(w.ended(later), w.look(later).claim.Attempt), "0")
+		w.equal("sessions left open", w.openSessions(), 0)
+	})
+}
+
+func (w *world) openSessions() (open int) {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	for _, s := range w.store.sessions {
+		if !s.ended {
+			open++
+		}
+	}
+	return open
+}
+
+// A handler that returns after its ctx was cancelled by the shutdown is put back at once, uncounted, whatever its error
+// wraps, unless it says permanent, or it is done.
+func TestDrainCancelsAfterTheGrace(t *testing.T) {
+	virtual(t, func(w *world) {
+		var mu sync.Mutex
+		causes := map[int]error{}
+		w.handle(func(ctx context.Context, args workArgs) error {
+			begun := time.Now()
+			<-ctx.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			causes[args.N] = context.Cause(ctx)
+			if ran := time.Since(begun); ran != 105*time.Second {
+				t.Errorf("cancelled after %s", ran)
+			}
+			switch args.N {
+			case 2:
+				return nil
+			case 3:
+				return pawl.Permanent(errors.New("no"))
+			case 4:
+				return pawl.RetryAfter(fmt.Errorf("my own: %w", ctx.Err()), time.Hour)
+			}
+			return fmt.Errorf("my own words")
+		})
+		requeued, done, dead, wrapped := w.put(1, pawl.Timeout(time.Hour)), w.put(2, pawl.Timeout(time.Hour)), w.put(3, pawl.Timeout(time.Hour)), w.put(4, pawl.Timeout(time.Hour))
+		h := w.start()
+		synctest.Wait()
+		took, err := h.stop()
+		w.equal("took and error", words(took, err), "1m45s <nil>")
+		for n := range 4 {
+			if !errors.Is(causes[n+1], pawl.ErrShutdown) {
+				t.Errorf("cause of %d: %v", n+1, causes[n+1])
+			}
+		}
+		for _, id := range []pawl.ID{requeued, wrapped} {
+			j := w.look(id)
+			w.equal("requeued", words(j.claim.Attempt, j.claim.Requeues, len(j.claim.History), j.runAt.IsZero()), "0 1 0 true")
+		}
+		w.equal("done", w.ended(done), "done")
+		w.equal("dead", words(w.ended(dead), w.letterOf(dead).Class), "dead permanent")
+		w.equal("requeues", h.Stats().Requeued, 2)
+	})
+}
+
+func TestDrainCutsOffHandlersThatIgnoreIt(t *testing.T) {
+	virtual(t, func(w *world) {
+		gate := make(chan struct{})
+		var late error
+		w.handle(func(ctx context.Context, _ workArgs) error {
+			if pawl.FromContext(ctx).EnqueuedAt != time.Now() {
+				return nil // on the second host
+			}
+			<-gate
+			late = pawl.FromContext(ctx).Delete(context.Background())
+			return nil
+		})
+		pawl.Handle(w.mux, once, func(context.Context, workArgs) error { <-gate; return nil })
+		id, never := w.put(1, pawl.Timeout(time.Hour)), w.putOf(once, 2, pawl.Timeout(time.Hour))
+		h := w.start()
+		synctest.Wait()
+		took, err := h.stop()
+		w.equal("took and error", words(took, err), "2m0s <nil>")
+		w.equal("strays", h.Stats().Strays, 2)
+		j := w.look(id)
+		w.equal("put back", words(j.claim.Attempt, j.claim.Requeues, j.session), "0 1 0")
+		l := w.letterOf(never)
+		w.equal("max tries 1", words(l.Class, l.Reason, l.Reason.OutcomeUnknown()), "transient-exhausted lost true")
+		second := w.start()
+		w.pass(time.Second)
+		w.equal("on another host", w.ended(id), "done")
+		close(gate)
+		synctest.Wait()
+		w.equal("strays", h.Stats().Strays, 0)
+		if !errors.Is(late, pawl.ErrFinished) {
+			t.Errorf("late operation: %v", late)
+		}
+		second.clean()
+		w.equal("end", w.ended(id), "done")
+	})
+}
+
+func TestInterruptedOnceJobDies(t *testing.T) {
+	virtual(t, func(w *world) {
+		pawl.Handle(w.mux, once, func(ctx context.Context, _ workArgs) error { <-ctx.Done(); return ctx.Err() })
+		id := w.putOf(once, 1, pawl.Timeout(time.Hour))
+		h := w.start()
+		synctest.Wait()
+		h.clean()
+		l := w.letterOf(id)
+		w.equal("reason", words(l.Reason, l.Reason.OutcomeUnknown()), "interrupted true")
+	})
+}
+
+// Thirty deploys over one long job with max tries 3: it never dies of them, and from the tenth on a warning says so.
+func TestDeploysSpendNothing(t *testing.T) {
+	virtual(t, func(w *world) {
+		finish := false
+		w.handle(func(ctx context.Context, _ workArgs) error {
+			if finish {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		id := w.put(1, pawl.MaxTries(3), pawl.Timeout(10*time.Hour))
+		for deploy := range 30 {
+			h := w.start()
+			w.pass(time.Minute)
+			h.clean()
+			j := w.look(id)
+			w.equal("after a deploy", words(j.claim.Attempt, j.claim.Requeues), words(0, deploy+1))
+		}
+		warned := 0
+		for _, e := range w.lines.at(slog.LevelWarn, "") {
+			if e["requeues"] != nil {
+				warned++
+			}
+		}
+		w.equal("warnings", warned, 21)
+		finish = true
+		h := w.start()
+		w.pass(time.Minute)
+		h.clean()
+		w.equal("end", w.ended(id), "done")
+	})
+}
+
+// Every rung bounds its part, also when the store is gone, and what could not be recorded is said.
+func TestDrainWithoutAStore(t *testing.T) {
+	virtual(t, func(w *world) {
+		faulty := newOutage(w.store)
+		w.handle(func(context.Context, workArgs) error { time.Sleep(time.Minute); return nil })
+		w.put(1)
+		h := w.startOn(faulty)
+		w.pass(time.Second)
+		faulty.down.Store(true)
+		took, err := h.stop()
+		if took > 135*time.Second || err == nil {
+			t.Errorf("took %s, error %v", took, err)
+		}
+		w.equal("running", h.Stats().Running, 0)
+	})
+}
+
+func TestARunningHostIsNotReused(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.handle(func(context.Context, workArgs) error { return nil })
+		h := w.start()
+		w.pass(time.Second)
+		if err := h.Run(context.Background()); err == nil {
+			t.Error("a second Run was accepted")
+		}
+		h.clean()
+		if err := h.Run(context.Background()); err == nil {
+			t.Error("a Run after the first one ended was accepted")
+		}
+	})
+}
+
+func TestStopBeforeTheStoreAnswers(t *testing.T) {
+	virtual(t, func(w *world) {
+		faulty := newOutage(w.store)
+		faulty.down.Store(true)
+		w.handle(func(context.Context, workArgs) error { return nil })
+		h := w.startOn(faulty)
+		w.pass(time.Minute)
+		w.equal("ready", h.Ready(), false)
+		took, err := h.stop()
+		w.equal("took and error", words(took, err), "0s <nil>")
+	})
+}
+
+// The ctx ends at a random moment with a hundred jobs running. Every job is then either ended or back in its queue;
+// another host runs what is left, and everything ends once.
+func TestDrainAtARandomMoment(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 20
+	}
+	for seed := range rounds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			virtual(t, func(w *world) { drainAtRandom(w, rand.New(rand.NewPCG(7, uint64(seed)))) })
+		})
+	}
+}
+
+func drainAtRandom(w *world, random *rand.Rand) {
+	w.config.Servers = oneServer(100)
+	w.config.Logger = slog.New(slog.DiscardHandler)
+	plan := make([]int, 150)
+	for i := range plan {
+		plan[i] = random.IntN(1000)
+	}
+	quit := make(chan struct{})
+	var doubled atomic.Int64
+	runningNow := sync.Map{}
+	w.handle(func(ctx context.Context, args workArgs) error {
+		p := plan[args.N]
+		job := pawl.FromContext(ctx)
+		if p%9 == 0 && job.Attempt == 1 { // ignores its ctx
+			<-quit
+			return nil
+		}
+		if _, there := runningNow.LoadOrStore(args.N, true); there {
+			doubled.Add(1)
+		}
+		defer runningNow.Delete(args.N)
+		select {
+		case <-time.After(time.Duration(p) * 200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("stopped: %w", ctx.Err())
+		}
+		switch {
+		case p%7 == 0:
+			return pawl.Permanent(errors.New("no"))
+		case p%5 == 0 && job.Attempt < 3:
+			return errors.New("again")
+		case p%4 == 0:
+			return job.Release(ctx, time.Second)
+		}
+		return nil
+	})
+	ids := w.putMany(150, pawl.MaxTries(4), pawl.Backoff(time.Second))
+	h := w.start()
+	time.Sleep(time.Duration(random.IntN(250)) * time.Second)
+	took, err := h.stop()
+	if err != nil || took > 135*time.Second {
+		w.Errorf("took %s, error %v", took, err)
+	}
+	w.store.mu.Lock()
+	for _, id := range ids {
+		if j := w.store.jobs[id]; j != nil && j.session != 0 {
+			w.Errorf("job %s is still reserved", id)
+		}
+	}
+	w.store.mu.Unlock()
+	close(quit)
+	synctest.Wait()
+	second := w.start()
+	time.Sleep(30 * time.Minute)
+	second.clean()
+	for _, id := range ids {
+		if how := w.ended(id); how != "done" && how != "dead" {
+			w.Errorf("job %s ended %q", id, how)
+		}
+	}
+	w.equal("runs at the same time", doubled.Load(), 0)
+}
