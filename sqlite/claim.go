@@ -195,6 +195,7 @@ func (c *claim) take(ctx context.Context, queue, candidates string, args []any) 
 	}
 	for i := range jobs {
 		jobs[i].Queue = queue
+		c.suspect = c.suspect && jobs[i].Crashes < pawl.CrashSuspect
 	}
 	c.jobs = append(c.jobs, jobs...)
 	return nil

@@ -14,6 +14,7 @@ func crashPromises() []promise {
 		{name: "every death of a host counts", check: crashesCount},
 		{name: "a claim without Suspect gets no suspect", check: suspectsApart},
 		{name: "a claim with Suspect gets one at most", check: oneSuspect},
+		{name: "a claim with Suspect gets one at most over all its queues", check: oneSuspectOverQueues},
 		{name: "suspects at the head hide nothing", check: suspectsHideNothing},
 		{name: "only the suspect is charged", check: suspectIsCharged},
 		{name: "the records of crashes name the hosts", check: crashRecords},
@@ -49,12 +50,26 @@ func oneSuspect(f *fixture) {
 	suspects := f.puts(3)
 	f.crashTogether(observer, suspects, pawl.CrashSuspect)
 	good := f.puts(2)
-	claimed, err := f.store.Claim(f.ctx, pawl.ClaimRequest{
-		Session: observer, Queues: []string{normal}, Kinds: []string{workKind}, Max: 10, Suspect: true,
-	})
-	f.ok("claim", err)
-	f.equal("jobs of one claim", ids(claimed.Jobs), []pawl.ID{suspects[0], good[0], good[1]})
+	f.equal("jobs of one claim", f.claimOnce(observer), []pawl.ID{suspects[0], good[0], good[1]})
 	f.equal("jobs of the next", ids(f.claim(observer, 10, withSuspect)), []pawl.ID{suspects[1]})
+}
+
+func oneSuspectOverQueues(f *fixture) {
+	observer := f.host("observer")
+	suspects := append(f.puts(1, pawl.InQueue(critical)), f.puts(1, pawl.InQueue(bulk))...)
+	f.crashTogether(observer, suspects, pawl.CrashSuspect)
+	good := f.put()
+	f.equal("jobs of one claim", f.claimOnce(observer), []pawl.ID{suspects[0], good})
+}
+
+// claimOnce makes a single claim with Suspect.
+func (f *fixture) claimOnce(session pawl.SessionID) []pawl.ID {
+	f.Helper()
+	r := request(session, 10)
+	r.Suspect = true
+	claimed, err := f.store.Claim(f.ctx, r)
+	f.ok("claim", err)
+	return ids(claimed.Jobs)
 }
 
 // crashTogether makes hosts die that run all the jobs, which must be all that wait.

@@ -47,6 +47,7 @@ func RunModel(t *testing.T, h Harness) {
 			"an hour passes": run.hour,
 			"sweep":          func(*rapid.T) { run.sweepAll() },
 			"host dies":      run.hostDies,
+			"one more dies":  run.hostDies,
 			"close session":  run.closeOne,
 			"switch a kind":  run.switchOne,
 			"pause a queue":  run.pauseOne,
