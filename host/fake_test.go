@@ -24,6 +24,7 @@ type fakeStore struct {
 	letters  map[pawl.ID]pawl.DeadLetter
 	alerts   []*fakeAlert
 	ended    map[pawl.ID][]string // what ended a job, each time
+	attempts map[pawl.ID]int      // of jobs that have ended
 	wakers   []chan struct{}
 	refuse   func(pawl.Settlement) error // asked before a settlement is recorded
 	claims   []pawl.ClaimRequest
@@ -65,7 +66,7 @@ type fakeAlert struct {
 func newFake() *fakeStore {
 	return &fakeStore{
 		jobs: map[pawl.ID]*fakeJob{}, sessions: map[pawl.SessionID]*fakeSession{},
-		letters: map[pawl.ID]pawl.DeadLetter{}, ended: map[pawl.ID][]string{},
+		letters: map[pawl.ID]pawl.DeadLetter{}, ended: map[pawl.ID][]string{}, attempts: map[pawl.ID]int{},
 	}
 }
 
@@ -310,6 +311,7 @@ func (f *fakeStore) front(j *fakeJob, interrupted bool) {
 
 func (f *fakeStore) end(j *fakeJob, how string) {
 	f.ended[j.ID] = append(f.ended[j.ID], how)
+	f.attempts[j.ID] = j.claim.Attempt
 	delete(f.jobs, j.ID)
 }
 
