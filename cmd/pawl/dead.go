@@ -110,10 +110,11 @@ func letterListing(showStatus bool) listing[pawl.DeadLetter] {
 			{head: "DIED", cell: func(l pawl.DeadLetter) string { return moment(l.DeadAt) }},
 			{head: "KIND", cell: func(l pawl.DeadLetter) string { return l.Kind }, width: 32},
 			{head: "QUEUE", cell: func(l pawl.DeadLetter) string { return l.Queue }, width: 16},
-			{head: "CLASS", cell: func(l pawl.DeadLetter) string { return l.Class.String() }},
+			{head: "CLASS", cell: func(l pawl.DeadLetter) string { return l.Class.String() }, piped: true},
 			{head: "REASON", cell: func(l pawl.DeadLetter) string { return string(l.Reason) }},
 			{head: "TRIES", cell: func(l pawl.DeadLetter) string { return fmt.Sprint(l.Attempts) }},
-			{head: "ERROR", cell: func(l pawl.DeadLetter) string { return errorLine(l) }, width: 60},
+			{head: "ERROR", cell: errorLine, piped: true},
+			{head: "ERROR", cell: messageOrType, width: 160, seen: true},
 		},
 		view:   func(l pawl.DeadLetter) any { return viewLetter(l) },
 		plain:  plainLetter,
@@ -127,6 +128,14 @@ func errorLine(l pawl.DeadLetter) string {
 		return l.Message
 	}
 	return l.ExceptionType + ": " + l.Message
+}
+
+// messageOrType is what says most in little room.
+func messageOrType(l pawl.DeadLetter) string {
+	if l.Message == "" {
+		return l.ExceptionType
+	}
+	return l.Message
 }
 
 // plainLetter is the fixed line of --plain.

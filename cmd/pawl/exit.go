@@ -49,13 +49,13 @@ func exitStatus(err error) int {
 	}{
 		{pawl.ErrNotFound, exitNotFound},
 		{fs.ErrPermission, exitDenied},
-		{pawl.ErrInvalid, exitUsage},
 		{pawl.ErrConflict, exitPrecondition},
 		{pawl.ErrAlreadyRedriven, exitPrecondition},
 		{pawl.ErrRedriveRefused, exitPrecondition},
 		{pawl.ErrConfirm, exitPrecondition},
 		{pawl.ErrSchema, exitPrecondition},
 		{errNotConfirmed, exitPrecondition},
+		{pawl.ErrInvalid, exitUsage},
 	} {
 		if errors.Is(err, known.err) {
 			return known.code

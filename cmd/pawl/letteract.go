@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
@@ -17,21 +18,15 @@ const manyLetters = 100
 // letterAct is a command that acts on letters, one after the other.
 type letterAct struct {
 	action   pawl.Action
-	past     string // "redriven"
-	destroys bool   // asks, however few there are
-	does     func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult
+	past     string                                                      // "redriven"
+	destroys bool                                                        // asks, however few there are
+	check    func(ids []pawl.ID) error                                   // of the flags; may be nil
+	would    func(ctx context.Context, desk *ops.Desk, id pawl.ID) error // what would be refused; nil: by the status alone
+	does     func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results
 }
 
-// actResult is what became of one letter.
-type actResult struct {
-	letter pawl.ID
-	job    pawl.ID // that it went on as
-	err    error
-}
-
-// wire gives the command its flags and its work. The check, where there is one, looks at the flags before anything
-// is done.
-func (a letterAct) wire(p *program, command *cobra.Command, check func(ids []pawl.ID) error) *cobra.Command {
+// wire gives the command its flags and its work.
+func (a letterAct) wire(p *program, command *cobra.Command) *cobra.Command {
 	var act acting
 	var sure confirming
 	act.add(command)
@@ -43,8 +38,8 @@ func (a letterAct) wire(p *program, command *cobra.Command, check func(ids []paw
 		if err != nil {
 			return err
 		}
-		if check != nil {
-			if err := check(ids); err != nil {
+		if a.check != nil {
+			if err := a.check(ids); err != nil {
 				return err
 			}
 		}
@@ -84,32 +79,51 @@ func (p *program) letterIDs(args []string) ([]pawl.ID, error) {
 }
 
 func (p *program) actOn(ctx context.Context, s store, a letterAct, ids []pawl.ID, by pawl.By, sure confirming) error {
+	desk, err := ops.New(s, nil)
+	if err != nil {
+		return err
+	}
 	if sure.dryRun {
-		return p.reportActs(a, wouldAct(ctx, s, a.action, ids), true)
+		return p.reportActs(a, a.rehearse(ctx, s, desk, ids), true)
 	}
 	if a.destroys || len(ids) > manyLetters {
-		question := fmt.Sprintf("%s %d dead letter(s)?", strings.ToUpper(string(a.action[:1]))+string(a.action[1:]), len(ids))
-		if a.destroys {
-			question = fmt.Sprintf("Remove %d dead letter(s) and their evidence for good?", len(ids))
-		}
-		if err := p.confirm(sure, question, sampleLetters(ctx, s, ids)); err != nil {
+		if err := p.confirm(sure, a.question(len(ids)), sampleLetters(ctx, s, ids)); err != nil {
 			return err
 		}
 	}
-	return p.reportActs(a, a.does(ctx, s, ids, by), false)
+	return p.reportActs(a, a.does(ctx, desk, ids, by), false)
 }
 
-// wouldAct looks whether each letter is there and may be moved so. It changes nothing.
-func wouldAct(ctx context.Context, s store, action pawl.Action, ids []pawl.ID) []actResult {
-	results := make([]actResult, len(ids))
+func (a letterAct) question(count int) string {
+	if a.destroys {
+		return fmt.Sprintf("Remove %d dead letter(s) and their evidence for good?", count)
+	}
+	return fmt.Sprintf("%s %d dead letters?", strings.ToUpper(string(a.action[:1]))+string(a.action[1:]), count)
+}
+
+// rehearse says what would be refused. It changes nothing.
+func (a letterAct) rehearse(ctx context.Context, s store, desk *ops.Desk, ids []pawl.ID) ops.Results {
+	results := make(ops.Results, len(ids))
 	for i, id := range ids {
+		results[i].Letter = id
 		letter, err := s.Letter(ctx, id)
-		if err == nil && action != pawl.ActionForget {
-			err = pawl.Move{Letter: id, Action: action}.Allowed(letter.Status, letter.Outcome, letter.NewJobID)
+		switch {
+		case err != nil:
+		case a.would != nil && len(ids) > 1 && oneByOne(letter):
+			err = fmt.Errorf("letter %s: not among many: %w", id, pawl.ErrRedriveRefused)
+		case a.would != nil:
+			err = a.would(ctx, desk, id)
+		case !a.destroys:
+			err = pawl.Move{Letter: id, Action: a.action}.Allowed(letter.Status, letter.Outcome, letter.NewJobID)
 		}
-		results[i] = actResult{letter: id, err: err}
+		results[i].Err = err
 	}
 	return results
+}
+
+func oneByOne(letter pawl.DeadLetter) bool {
+	envelope, err := pawl.DecodeEnvelope(letter.Envelope)
+	return err == nil && envelope.Policy.Redrive == pawl.RedriveOneByOne
 }
 
 func sampleLetters(ctx context.Context, s store, ids []pawl.ID) []string {
@@ -138,24 +152,24 @@ type actView struct {
 
 // reportActs prints what became of each letter: done ones as data (id and new job), refused ones as talk too. The
 // error carries the exit status for all of them.
-func (p *program) reportActs(a letterAct, results []actResult, dry bool) error {
+func (p *program) reportActs(a letterAct, results ops.Results, dry bool) error {
 	var failed []error
 	for _, r := range results {
-		if r.err != nil {
-			failed = append(failed, r.err)
-			p.printer.say("pawl: %v", r.err)
+		if r.Err != nil {
+			failed = append(failed, r.Err)
+			p.refusal(r.Err)
 		}
 		if p.json {
-			view := actView{r.letter, a.action, r.err == nil, ref(r.job), "", dry}
-			if r.err != nil {
-				view.Error = text(r.err.Error())
+			view := actView{r.Letter, a.action, r.Err == nil, ref(r.Job), "", dry}
+			if r.Err != nil {
+				view.Error = text(r.Err.Error())
 			}
 			if err := p.printer.object(view); err != nil {
 				return err
 			}
 			continue
 		}
-		if r.err == nil {
+		if r.Err == nil {
 			p.printActed(a, r, dry)
 		}
 	}
@@ -165,21 +179,21 @@ func (p *program) reportActs(a letterAct, results []actResult, dry bool) error {
 	return withStatus(statusOfMany(failed, len(results)), errReported)
 }
 
-func (p *program) printActed(a letterAct, r actResult, dry bool) {
-	words := []string{r.letter.String()}
+func (p *program) printActed(a letterAct, r ops.Result, dry bool) {
+	words := []string{r.Letter.String()}
 	switch {
 	case p.printer.mode == modeTabs || p.printer.mode == modePlain:
-		if !r.job.IsZero() {
-			words = append(words, r.job.String())
+		if !r.Job.IsZero() {
+			words = append(words, r.Job.String())
 		}
 		p.printer.line(strings.Join(words, "\t"))
 	case dry:
-		p.printer.line(r.letter.String(), " would be ", a.past)
-	case r.job.IsZero():
-		p.printer.line(r.letter.String(), " is ", a.past)
+		p.printer.line(r.Letter.String(), " would be ", a.past)
+	case r.Job.IsZero():
+		p.printer.line(r.Letter.String(), " is ", a.past)
 	default:
-		p.printer.line(r.letter.String(), " is ", a.past, " as job ", r.job.String())
-		p.printer.say("What becomes of it: %s job show %s", p.invocation(), r.job)
+		p.printer.line(r.Letter.String(), " is ", a.past, " as job ", r.Job.String())
+		p.printer.say("What becomes of it: %s job show %s", p.invocation(), r.Job)
 	}
 }
 

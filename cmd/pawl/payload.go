@@ -46,7 +46,9 @@ func viewPayload(stored []byte) *payloadView {
 	}
 	policy := envelope.Policy
 	view.Policy = &policyView{
-		policy.Queue, policy.MaxTries, []int64{}, policy.Jitter, policy.Timeout.Milliseconds(),
+		policy.Queue, policy.MaxTries,
+		[]int64{},
+		policy.Jitter, policy.Timeout.Milliseconds(),
 		policy.RetryFor.Milliseconds(), policy.Redrive.String(), policy.StartsOff,
 	}
 	for _, delay := range policy.Backoff {
@@ -122,7 +124,7 @@ func (p *printer) attempts(history []pawl.AttemptRecord) {
 			what = a.Type + ": " + a.Message
 		}
 		rows[i] = []string{
-			fmt.Sprint(a.Attempt), moment(a.StartedAt), took(a.Duration), escape(string(a.Ending)), escape(a.Host), cut(escape(what), 80),
+			fmt.Sprint(a.Attempt), moment(a.StartedAt), took(a.Duration), escape(string(a.Ending)), escape(a.Host), cut(escape(what), 160),
 		}
 	}
 	p.line()

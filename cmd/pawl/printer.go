@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -29,6 +30,7 @@ type printer struct {
 	talk  io.Writer
 	mode  mode
 	color bool
+	width int // characters in a line of the terminal; 0: not known
 }
 
 func newPrinter(p *program) *printer {
@@ -43,6 +45,10 @@ func newPrinter(p *program) *printer {
 		made.mode = modeTable
 	default:
 		made.mode = modeTabs
+	}
+	made.width, _ = strconv.Atoi(p.env("COLUMNS"))
+	if file, ok := p.out.(*os.File); ok && terminal && made.width <= 0 {
+		made.width = terminalWidth(file)
 	}
 	made.color = terminal && made.mode == modeTable && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
 	return made
@@ -86,7 +92,7 @@ const (
 )
 
 func (p *printer) style(style, text string) string {
-	if !p.color || text == "" {
+	if !p.color || style == "" || text == "" {
 		return text
 	}
 	return style + text + styleEnd
@@ -98,8 +104,8 @@ type column[T any] struct {
 	cell func(T) string
 	// width cuts the cell on a terminal; 0 leaves it whole.
 	width int
-	// piped leaves the column out of tables on a terminal, where room is short.
-	piped bool
+	// piped leaves the column out of tables on a terminal, where room is short; seen leaves it out of pipes.
+	piped, seen bool
 }
 
 // listing says how a list is printed.
@@ -157,7 +163,7 @@ func (l listing[T]) heads() []string {
 func (l listing[T]) cells(row T, terminal bool) []string {
 	var cells []string
 	for _, c := range l.columns {
-		if terminal && c.piped {
+		if terminal && c.piped || !terminal && c.seen {
 			continue
 		}
 		text := escape(c.cell(row))
@@ -169,7 +175,10 @@ func (l listing[T]) cells(row T, terminal bool) []string {
 	return cells
 }
 
-// table prints aligned columns. Widths are counted in characters.
+// narrowest is the least room that a table's last column is given.
+const narrowest = 24
+
+// table prints aligned columns, the last one cut to what is left of the line. Widths are counted in characters.
 func (p *printer) table(heads []string, rows [][]string) {
 	widths := make([]int, len(heads))
 	for _, row := range append([][]string{heads}, rows...) {
@@ -177,11 +186,19 @@ func (p *printer) table(heads []string, rows [][]string) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	last := len(heads) - 1
+	room := p.width
+	for _, width := range widths[:last] {
+		room -= width + 2
+	}
 	print := func(row []string, style string) {
+		if p.width > 0 {
+			row[last] = cut(row[last], max(room, narrowest))
+		}
 		var b strings.Builder
 		for i, cell := range row {
 			b.WriteString(cell)
-			if i < len(row)-1 {
+			if i < last {
 				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
@@ -23,11 +24,11 @@ type redriving struct {
 	note       string
 	retryFor   time.Duration
 	retryUntil time.Time
+	edited     json.RawMessage // the args, read; nil: as they were
 }
 
 func (p *program) deadRedrive() *cobra.Command {
 	var r redriving
-	var edited json.RawMessage
 	command := &cobra.Command{
 		Use:   "redrive ID…",
 		Short: "Run a dead job again as a new job",
@@ -48,37 +49,62 @@ first whether its effect has happened. A letter is redriven once; if the new job
 	addFlag(flags, &r.retryFor, "retry-for", "DURATION", "start the new job at most this long from now", parseSpan)
 	addFlag(flags, &r.retryUntil, "retry-until", "TIME", "start the new job until then only", parseTime)
 	command.MarkFlagsMutuallyExclusive("retry-for", "retry-until")
-	check := func(ids []pawl.ID) (err error) {
-		if !command.Flags().Changed("args") {
-			return nil
-		}
-		if len(ids) > 1 {
-			return &pawl.FieldError{Field: "args", Value: r.args, Rule: "must be given for one letter only"}
-		}
-		edited, err = p.readArgs(r.args)
-		return err
-	}
 	act := letterAct{action: pawl.ActionRedrive, past: "redriven"}
-	act.does = func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult {
-		return redriveLetters(ctx, s, ids, by, r, edited)
+	act.check = func(ids []pawl.ID) error { return r.check(p, ids, command.Flags().Changed) }
+	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
+		return desk.CheckRedrive(ctx, id, r.options(pawl.By{}))
 	}
-	return act.wire(p, command, check)
+	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+		if len(ids) > 1 {
+			return desk.RedriveMany(ctx, ids, r.options(by))
+		}
+		job, err := desk.Redrive(ctx, ids[0], r.options(by))
+		return ops.Results{{Letter: ids[0], Job: job, Err: err}}
+	}
+	return act.wire(p, command)
+}
+
+// check looks at the flags and reads the args.
+func (r *redriving) check(p *program, ids []pawl.ID, changed func(flag string) bool) (err error) {
+	switch {
+	case changed("retry-for") && r.retryFor <= 0:
+		return &pawl.FieldError{Field: "retry for", Value: r.retryFor, Rule: "must be greater than 0"}
+	case !changed("args"):
+		return nil
+	case len(ids) > 1:
+		return &pawl.FieldError{Field: "args", Value: r.args, Rule: "must be given for one letter only"}
+	}
+	r.edited, err = p.readArgs(r.args)
+	return err
+}
+
+func (r *redriving) options(by pawl.By) ops.RedriveOptions {
+	return ops.RedriveOptions{
+		By: by, Note: r.note, Args: r.edited, RetryUntil: r.retryUntil, RetryFor: r.retryFor, Confirmed: r.confirm,
+	}
 }
 
 func (p *program) deadRetry() *cobra.Command {
-	var note string
+	var o ops.RetryOptions
 	command := &cobra.Command{
 		Use:   "retry ID…",
 		Short: "Put a dead job back under its own id",
 		Long: `Put a dead job back under its own id, on its own queue, as it was, ready at once, its attempts counted from the start. In
 most cases redrive is the better choice: a new job that is linked with the letter.` + idsHelp + "retry -",
 	}
-	command.Flags().StringVar(&note, "note", "", "a note on the letter")
+	command.Flags().BoolVar(&o.Confirmed, "confirm", false, "the effect was checked: it has not happened")
+	command.Flags().StringVar(&o.Note, "note", "", "a note on the letter")
 	act := letterAct{action: pawl.ActionRetry, past: "retried"}
-	act.does = func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult {
-		return retryLetters(ctx, s, ids, by, note)
+	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error { return desk.CheckRetry(ctx, id, o) }
+	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+		o.By = by
+		if len(ids) > 1 {
+			return desk.RetryMany(ctx, ids, o)
+		}
+		job, err := desk.Retry(ctx, ids[0], o)
+		return ops.Results{{Letter: ids[0], Job: job, Err: err}}
 	}
-	return act.wire(p, command, nil)
+	return act.wire(p, command)
 }
 
 func (p *program) deadResolve() *cobra.Command {
@@ -107,10 +133,16 @@ func (p *program) closing(action pawl.Action, past, short, long, noteHelp string
 	}
 	command.Flags().StringVar(&note, "note", "", noteHelp+": a note on the letter")
 	act := letterAct{action: action, past: past}
-	act.does = func(ctx context.Context, s store, ids []pawl.ID, by pawl.By) []actResult {
-		return moveLetters(ctx, s, action, ids, by, note)
+	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+		switch action {
+		case pawl.ActionResolve:
+			return desk.ResolveMany(ctx, ids, by, note)
+		case pawl.ActionDiscard:
+			return desk.DiscardMany(ctx, ids, by, note)
+		}
+		return desk.ReopenMany(ctx, ids, by, note)
 	}
-	return act.wire(p, command, nil)
+	return act.wire(p, command)
 }
 
 func (p *program) deadForget() *cobra.Command {
@@ -121,6 +153,8 @@ func (p *program) deadForget() *cobra.Command {
 removed, and by whom, stays in the audit trail.` + idsHelp + "forget - --yes",
 	}
 	act := letterAct{action: pawl.ActionForget, past: "forgotten", destroys: true}
-	act.does = forgetLetters
-	return act.wire(p, command, nil)
+	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+		return desk.ForgetMany(ctx, ids, by)
+	}
+	return act.wire(p, command)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawljobs/pawl"
 	"github.com/spf13/cobra"
 )
 
@@ -57,8 +58,7 @@ func (p *program) report(command *cobra.Command, err error) int {
 		code = exitUsage
 	}
 	if !errors.Is(err, errReported) {
-		text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\t", "    ")
-		fmt.Fprintf(p.talk, "pawl: %s\n", escapeLines(text))
+		p.refusal(err)
 	}
 	if code == exitUsage {
 		fmt.Fprintf(p.talk, "Usage: %s\nMore: %s --help\n", command.UseLine(), command.CommandPath())
@@ -67,6 +67,15 @@ func (p *program) report(command *cobra.Command, err error) int {
 		return exitError // these know 0 and 1 only
 	}
 	return code
+}
+
+// refusal says one error, and what it asks for.
+func (p *program) refusal(err error) {
+	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\t", "    ")
+	fmt.Fprintf(p.talk, "pawl: %s\n", escapeLines(text))
+	if errors.Is(err, pawl.ErrConfirm) {
+		fmt.Fprintln(p.talk, "Once it is checked that the effect has not happened: `pawl dead redrive ID --confirm`.")
+	}
 }
 
 // The groups of the command list.

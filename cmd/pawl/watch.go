@@ -53,7 +53,8 @@ type hostView struct {
 
 func viewHost(h pawl.HostView) hostView {
 	view := hostView{
-		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks), []serverView{},
+		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks),
+		[]serverView{},
 		h.Busy, h.Draining, stamp(h.OpenedAt), stamp(h.BeatAt),
 	}
 	for _, server := range h.Servers {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
@@ -39,11 +40,15 @@ func (p *program) queueRetry() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result := retryLetters(ctx, s, []pawl.ID{id}, by, "")[0]
-			if result.err != nil {
-				return result.err
+			desk, err := ops.New(s, nil)
+			if err != nil {
+				return err
 			}
-			p.printer.line(fmt.Sprintf("Job %s queued for retry.", result.job))
+			job, err := desk.Retry(ctx, id, ops.RetryOptions{By: by})
+			if err != nil {
+				return err
+			}
+			p.printer.line(fmt.Sprintf("Job %s queued for retry.", job))
 			return nil
 		}),
 	}
@@ -55,23 +60,34 @@ func (p *program) queueForget() *cobra.Command {
 		Short: "Remove a failure for good (dead forget --yes)",
 		Args:  needs("the FAILURE_ID", 1, 1),
 		RunE: p.onStore(existing, func(ctx context.Context, s store, args []string) error {
-			id, by, err := p.wrapped(args[0])
-			if errors.Is(err, pawl.ErrInvalid) {
-				err = pawl.ErrNotFound
+			found, err := p.forgetWrapped(ctx, s, args[0])
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				err = forgetLetters(ctx, s, []pawl.ID{id}, by)[0].err
-			}
-			if errors.Is(err, pawl.ErrNotFound) {
+			if !found {
 				p.printer.line("Failed job not found.")
 				return withStatus(exitError, errReported)
 			}
-			if err == nil {
-				p.printer.line("Failed job deleted.")
-			}
-			return err
+			p.printer.line("Failed job deleted.")
+			return nil
 		}),
 	}
+}
+
+// forgetWrapped is false for what is no id, too: no failure goes by it.
+func (p *program) forgetWrapped(ctx context.Context, s store, text string) (bool, error) {
+	id, by, err := p.wrapped(text)
+	if errors.Is(err, pawl.ErrInvalid) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	desk, err := ops.New(s, nil)
+	if err != nil {
+		return false, err
+	}
+	return desk.Forget(ctx, id, by)
 }
 
 func (p *program) wrapped(id string) (pawl.ID, pawl.By, error) {

@@ -91,6 +91,9 @@ func (o options) execute(ctx context.Context, s streams, pace func(rows int) tem
 	fmt.Fprintf(s.talk, "pawl demo: %d sign-ups, in %s\n", len(rows), f)
 	r := &run{folder: f, rows: rows, smtp: o.smtp, tempo: pace(len(rows))}
 	err = r.open(ctx)
+	if r.healed {
+		fmt.Fprintln(s.talk, "this run has ended before: from now on nothing fails by plan")
+	}
 	if err == nil {
 		err = r.work(ctx, newProgress(s.talk, s.terminal, begun))
 	}
@@ -164,6 +167,9 @@ func (r *run) account(begun time.Time, stalled error) (report, []hint, error) {
 	advice, err := hints(programName(), r.folder, e.letters, func(id pawl.ID) (pawl.DeadLetter, error) {
 		return r.store.Letter(ctx, id)
 	})
+	for _, h := range advice {
+		account.Next = append(account.Next, h.command)
+	}
 	return account, advice, err
 }
 

@@ -35,43 +35,21 @@ func (in *intake) enqueue(ctx context.Context, rows []signUp) error {
 	return nil
 }
 
-func (in *intake) enqueueSome(ctx context.Context, rows []signUp) (err error) {
+func (in *intake) enqueueSome(ctx context.Context, rows []signUp) error {
 	tx, err := in.ledger.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tx.Rollback())
-		}
-	}()
-	var jobs []pawl.NewJob
-	damage := pawl.NewJob{}
-	for _, row := range rows {
-		fresh, err := insertSignUp(ctx, tx, row)
-		if err != nil {
-			return err
-		}
-		if !fresh {
-			continue
-		}
-		mail, post, err := in.jobsOf(ctx, row)
-		if err != nil {
-			return err
-		}
-		jobs = append(jobs, mail, post)
-		if row.ID == in.corrupted {
-			damage = post
-		}
-	}
-	if len(jobs) == 0 {
-		return tx.Rollback()
+	defer tx.Rollback() // does nothing after the commit
+	jobs, damaged, err := in.missing(ctx, tx, rows)
+	if err != nil || len(jobs) == 0 {
+		return err
 	}
 	if _, err := in.store.Tx(tx).Enqueue(ctx, jobs); err != nil {
 		return err
 	}
-	if !damage.ID.IsZero() {
-		if err := corrupt(ctx, tx, damage); err != nil {
+	if damaged != nil {
+		if err := corrupt(ctx, tx, *damaged); err != nil {
 			return err
 		}
 	}
@@ -80,6 +58,29 @@ func (in *intake) enqueueSome(ctx context.Context, rows []signUp) (err error) {
 	}
 	in.enqueued.Add(int64(len(jobs)))
 	return nil
+}
+
+// missing stores the sign-ups that are not there yet and makes their jobs; damaged is the one of them, if it is one of
+// them, that is to be damaged.
+func (in *intake) missing(ctx context.Context, tx *sql.Tx, rows []signUp) (jobs []pawl.NewJob, damaged *pawl.NewJob, err error) {
+	for _, row := range rows {
+		fresh, err := insertSignUp(ctx, tx, row)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !fresh {
+			continue
+		}
+		mail, post, err := in.jobsOf(ctx, row)
+		if err != nil {
+			return nil, nil, err
+		}
+		jobs = append(jobs, mail, post)
+		if row.ID == in.corrupted {
+			damaged = &post
+		}
+	}
+	return jobs, damaged, nil
 }
 
 // insertSignUp reports whether the row was new.

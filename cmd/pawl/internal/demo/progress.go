@@ -66,14 +66,15 @@ func newProgress(out io.Writer, terminal bool, now time.Time) *progress {
 }
 
 func (p *progress) show(c counts, now time.Time) {
-	line := fmt.Sprintf("%5.1f s  done %d of %d, running %d, waiting for a retry %d, dead %d",
-		now.Sub(p.begun).Seconds(), c.done(), c.total, c.running, c.scheduled, c.dead)
-	if c.open() == 0 && c.unsent > 0 {
+	line := fmt.Sprintf("%5.1f s  done %d of %d, dead %d", now.Sub(p.begun).Seconds(), c.done(), c.total, c.dead)
+	if c.open() > 0 {
+		line += fmt.Sprintf(", running %d, retrying %d", c.running, c.scheduled)
+	} else if c.unsent > 0 {
 		line += fmt.Sprintf(", alerts to send %d", c.unsent)
 	}
 	if p.terminal {
 		p.drawn = true
-		fmt.Fprintf(p.out, "\r\x1b[K%s  %s", bar(c.done()+c.dead, c.total, 20), line)
+		fmt.Fprintf(p.out, "\r\x1b[K%s  %s", bar(c.done()+c.dead, c.total, 10), line)
 		return
 	}
 	if now.Sub(p.last) >= p.every {

@@ -37,6 +37,8 @@ type report struct {
 	Dir           string `json:"dir"`
 	Store         string `json:"store"`
 	Mails         string `json:"mails"`
+
+	Next []string `json:"next"` // command lines: look at what died, put it back, run it
 }
 
 // evidence is all that a report is made from.
@@ -54,7 +56,7 @@ type evidence struct {
 // add counts; reconcile compares.
 func (e evidence) report() report {
 	r := report{
-		ByClass: map[string]int{}, Alerts: map[string]int{}, Problems: []string{},
+		ByClass: map[string]int{}, Alerts: map[string]int{}, Problems: []string{}, Next: []string{},
 		SignUps: e.signUps, MailsSent: len(e.sent), MailsReceived: len(e.received), Profiles: len(e.profiles),
 	}
 	for _, class := range []pawl.DeathClass{pawl.DeathExhausted, pawl.DeathPermanent, pawl.DeathPoison} {
