@@ -83,7 +83,7 @@ var (
 
 // nearby is how many letters are looked at one by one, in the order of the list, before the whole table is gone
 // through instead.
-const nearby = 20_000
+const nearby = 5000
 
 // list reads the first n letters. Where the rest of the filter lets through many, they lie near the beginning; where
 // few, going through the whole table once and sorting what is left is the faster way.
