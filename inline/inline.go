@@ -184,3 +184,6 @@ func (q *Enqueuer) Close(ctx context.Context) error {
 	}
 	return nil
 }
+
+// RunsAtOnce tells those who hand over jobs that each has ended when Enqueue returns, and that the error is its own.
+func (q *Enqueuer) RunsAtOnce() bool { return true }
