@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawljobs/pawl"
 )
@@ -197,7 +196,7 @@ func (r report) table() string {
 	row := func(name string, n int, note string) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-15s %7d  %s", name, n, note), " ") + "\n")
 	}
-	fmt.Fprintf(&b, "%d sign-ups, %s\n\n", r.SignUps, (time.Duration(r.Seconds*10) * time.Second / 10).String())
+	fmt.Fprintf(&b, "%d sign-ups, %.1f s\n\n", r.SignUps, r.Seconds)
 	row("enqueued", r.Enqueued, r.enqueuedNote())
 	row("done", r.Done, "")
 	row("dead", r.Dead, listed(r.ByClass))
