@@ -104,7 +104,9 @@ func (q *Enqueuer) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqu
 }
 
 func supported(job pawl.NewJob) error {
-	switch {
+	switch err := job.Check(); {
+	case err != nil:
+		return err
 	case job.Delay != 0 || !job.RunAt.IsZero():
 		return fmt.Errorf("a delay or run-at on an inline connection, which runs jobs at once: %w", pawl.ErrUnsupported)
 	case job.Unique.Scope == pawl.UniqueForPeriod:
