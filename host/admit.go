@@ -32,7 +32,7 @@ func (a *attempt) admit() *death {
 	}
 	envelope, err := pawl.DecodeEnvelope(job.Envelope)
 	if err != nil {
-		return poison(pawl.ReasonUndecodable, err)
+		return &death{outcome: pawl.Dead{Class: pawl.DeathPoison, Reason: pawl.ReasonUndecodable}, err: err}
 	}
 	a.envelope = envelope
 	if err := a.matches(); err != nil {
