@@ -16,15 +16,15 @@ const (
 	takeTokens = `update pawl_counter set value = value + ?1 where name = 'token' returning value`
 
 	// The kinds and lanes that have ready jobs in a queue, found by one seek of the index for each.
-	selectHeads = `with recursive head (seq, kind, lane) as (
-  select * from (select seq, kind, lane from pawl_job
-    where queue = ?1 and session is null and run_at is null order by kind, lane, seq limit 1)
+	selectFronts = `with recursive k (kind) as (
+  select * from (select kind from pawl_job where queue = ?1 and session is null and run_at is null order by kind limit 1)
   union all
-  select j.seq, j.kind, j.lane from head h join pawl_job j on j.seq = (
-    select n.seq from pawl_job n where n.queue = ?1 and n.session is null and n.run_at is null
-      and (n.kind, n.lane) > (h.kind, h.lane) order by n.kind, n.lane, n.seq limit 1)
+  select (select j.kind from pawl_job j where j.queue = ?1 and j.session is null and j.run_at is null and j.kind > k.kind
+    order by j.kind limit 1) from k where k.kind is not null
 )
-select kind, lane from head`
+select k.kind, l.column1 from k cross join (values (0), (1), (2), (3)) l
+where exists (select 1 from pawl_job j
+  where j.queue = ?1 and j.kind = k.kind and j.lane = l.column1 and j.session is null and j.run_at is null)`
 
 	// One reservation for each candidate, the tokens in the order of the queue.
 	takeHead = `update pawl_job set session = ?1, token = ?2 + c.n, attempt = attempt + 1
@@ -37,7 +37,7 @@ returning id, token, kind, attempt, crashes, requeues, started <> 0, enqueued_at
 	takeListed  = `select value as seq from json_each(?3)`
 	takeInOrder = ` order by seq limit ?4`
 
-	selectHead = `select seq from pawl_job where queue = ?1 and kind = ?2 and lane = ?3 and session is null and run_at is null
+	selectFront = `select seq from pawl_job where queue = ?1 and kind = ?2 and lane = ?3 and session is null and run_at is null
 order by seq limit 1`
 
 	// A bounded look at the front: in order of the queue, jobs are about in the order in which they became ready.
@@ -123,24 +123,24 @@ func (c *claim) run(ctx context.Context) error {
 
 // drain takes from one queue.
 func (c *claim) drain(ctx context.Context, queue string) error {
-	heads, err := selectRows(ctx, c.x, scanFront, selectHeads, queue)
+	fronts, err := selectRows(ctx, c.x, scanFront, selectFronts, queue)
 	if err != nil {
 		return fmt.Errorf("find kinds: %w", err)
 	}
-	heads = slices.DeleteFunc(heads, func(h front) bool { return !c.rules.allow(h) })
-	if len(heads) == 0 {
+	fronts = slices.DeleteFunc(fronts, func(f front) bool { return !c.rules.allow(f) })
+	if len(fronts) == 0 {
 		return nil
 	}
 	if c.request.Orphans != nil {
-		return c.takeOrphans(ctx, queue, heads)
+		return c.takeOrphans(ctx, queue, fronts)
 	}
-	heads, suspect, err := c.pickSuspect(ctx, queue, heads)
-	if err != nil || len(heads) == 0 && suspect == nil {
+	fronts, suspect, err := c.pickSuspect(ctx, queue, fronts)
+	if err != nil || len(fronts) == 0 && suspect == nil {
 		return err
 	}
-	terms := make([]string, 0, len(heads)+1)
+	terms := make([]string, 0, len(fronts)+1)
 	args := []any{int64(c.request.Session), nil, queue, c.request.Max - len(c.jobs)}
-	for _, h := range heads {
+	for _, h := range fronts {
 		terms = append(terms, takeLane)
 		args = append(args, h.kind, h.lane)
 	}
@@ -215,8 +215,8 @@ type front struct {
 func scanFront(rows *sql.Rows) (h front, err error) { return h, rows.Scan(&h.kind, &h.lane) }
 
 // pickSuspect takes the lanes of suspects out, and finds the first of them if one may be taken.
-func (c *claim) pickSuspect(ctx context.Context, queue string, heads []front) (rest []front, suspect *int64, err error) {
-	for _, h := range heads {
+func (c *claim) pickSuspect(ctx context.Context, queue string, fronts []front) (rest []front, suspect *int64, err error) {
+	for _, h := range fronts {
 		if h.lane&laneSuspect == 0 {
 			rest = append(rest, h)
 			continue
@@ -224,7 +224,7 @@ func (c *claim) pickSuspect(ctx context.Context, queue string, heads []front) (r
 		if !c.suspect {
 			continue
 		}
-		seq, found, err := selectOne(ctx, c.x, scanValue[int64], selectHead, queue, h.kind, h.lane)
+		seq, found, err := selectOne(ctx, c.x, scanValue[int64], selectFront, queue, h.kind, h.lane)
 		if err != nil {
 			return nil, nil, fmt.Errorf("find suspect: %w", err)
 		}

@@ -12,8 +12,8 @@ import (
 const (
 	takeSeq = `update pawl_counter set value = value + ?1 where name = 'seq' returning value`
 
-	insertHead = `insert into pawl_job (seq, id, kind, queue, once, starts_off, run_at, ready_at, enqueued_at, letter, unique_key, envelope)
-select column1, column2, column3, column4, column5 & 1, column5 >> 1, column6, coalesce(column6, ?1), coalesce(column7, ?1), column8, column9, column10
+	insertHead = `insert into pawl_job (seq, id, kind, queue, once, starts_off, lane, run_at, ready_at, enqueued_at, letter, unique_key, envelope)
+select column1, column2, column3, column4, column5 & 1, column5 >> 1, column5 >> 1, column6, coalesce(column6, ?1), coalesce(column7, ?1), column8, column9, column10
 from (values `
 	insertRow  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertTail = `) where not exists (select 1 from pawl_done where id = column2)

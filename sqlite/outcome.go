@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	fence = ` where session = ?1 and token = ?2 and id = ?3`
+	fence = ` where session = ?1 and token = ?2 and +id = ?3`
 
 	clear = `update pawl_job set session = null, token = null, cancel = 0, progress = null, `
 

@@ -15,7 +15,7 @@ const (
 
 	purgePeriods  = `delete from pawl_key where key in (select key from pawl_key where until > 0 and until <= ?1 limit ?2)`
 	purgeSessions = `delete from pawl_session where id in (
-  select id from pawl_session s where ended_at < ?1 and not exists (select 1 from pawl_job where session = s.id) limit ?2)`
+  select id from pawl_session where ended_at < ?1 and recover = 0 order by ended_at limit ?2)`
 	purgeVerdicts = `delete from pawl_verdict where job_id in (
   select job_id from pawl_verdict v where not exists (select 1 from pawl_job where id = v.job_id) limit ?1)`
 )

@@ -60,14 +60,14 @@ func (c *claim) readRules(ctx context.Context) (rules, error) {
 }
 
 // takeOrphans takes jobs that have been ready for long enough, while the session has been open all that time.
-func (c *claim) takeOrphans(ctx context.Context, queue string, heads []front) error {
+func (c *claim) takeOrphans(ctx context.Context, queue string, fronts []front) error {
 	before := c.at - wholeMillis(c.request.Orphans.Ready)
 	if c.openedAt > before {
 		return nil
 	}
 	left := c.request.Max - len(c.jobs)
 	var seqs []int64
-	for _, h := range heads {
+	for _, h := range fronts {
 		old, err := selectRows(ctx, c.x, scanValue[int64], selectOld, queue, h.kind, h.lane, max(4*left, 100), before)
 		if err != nil {
 			return fmt.Errorf("find orphans: %w", err)

@@ -25,7 +25,7 @@ where id = ?1 and ended_at is null`
 
 	// Of the tokens in the list, those that are lost or asked to be cancelled.
 	selectTroubled = `select t.key, j.seq is null
-from json_each(?1) t left join pawl_job j on j.session = ?3 and j.token = t.value and j.id = substr(?2, t.key * 16 + 1, 16)
+from json_each(?1) t left join pawl_job j on j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1, 16)
 where j.seq is null or j.cancel <> 0 order by t.key`
 
 	writeProgress = `update pawl_job set progress = ?4 where session = ?1 and token = ?2 and id = ?3`

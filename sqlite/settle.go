@@ -16,10 +16,10 @@ const (
 	insertDone = `insert or ignore into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
 select j.id, j.kind, j.queue, 'done', j.attempt, j.enqueued_at, ?4, j.letter, iif(?5, j.envelope, null)
 from json_each(?1) t cross join pawl_job j
-where j.session = ?3 and j.token = t.value and j.id = substr(?2, t.key * 16 + 1, 16)`
+where j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1, 16)`
 
 	selectOwned = `select t.key from json_each(?1) t cross join pawl_job j
-where j.session = ?3 and j.token = t.value and j.id = substr(?2, t.key * 16 + 1, 16) order by t.key`
+where j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1, 16) order by t.key`
 
 	// What the session holds with a letter or a unique key: seldom anything.
 	selectCare = `select token, id, letter, unique_key from pawl_job

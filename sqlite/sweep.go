@@ -13,13 +13,14 @@ const (
 	selectUnbeaten = `select beat_at from pawl_session where id = ?1 and beat = ?2 and ended_at is null`
 
 	// The suspects alone are charged if there are any among what the session held.
-	noteSuspects = `update pawl_session set suspects = exists (select 1 from pawl_job where session = ?1 and crashes >= ?2) where id = ?1`
+	noteDead = `update pawl_session set recover = 1 + exists (select 1 from pawl_job where session = ?1 and crashes >= ?2) where id = ?1`
 
-	selectStranded = `select s.id, s.name, s.beat_at, s.suspects from pawl_session s
-where s.ended_at is not null and exists (select 1 from pawl_job j where j.session = s.id) order by s.id limit 1`
-	selectStrandedJobs = `select seq from pawl_job where session = ?1 order by token limit ?2`
+	selectDead     = `select id, name, beat_at, recover = 2 from pawl_session where recover > 0 order by id limit 1`
+	noteRecovered  = `update pawl_session set recover = 0 where id = ?1`
+	selectDeadJobs = `select seq from pawl_job where session = ?1 order by token limit ?2`
 
 	unmarked = `(once <> 0 and started = 0)`
+	charged  = `(not ` + unmarked + ` and (not ?2 or crashes >= ?3))`
 
 	recordCrashes = `insert into pawl_attempt (job_id, n, record)
 select j.id, coalesce((select max(n) from pawl_attempt a where a.job_id = j.id), 0) + 1, json_object(
@@ -28,8 +29,8 @@ from json_each(?1) t join pawl_job j on j.seq = t.value where not ` + unmarked
 	trimCrashed = `delete from pawl_attempt where job_id in (select j.id from json_each(?1) t join pawl_job j on j.seq = t.value)
 and n <= (select max(n) from pawl_attempt b where b.job_id = pawl_attempt.job_id) - ?2`
 	recoverJobs = `update pawl_job set seq = iif(seq > 0, seq - 4611686018427387904, seq), session = null, token = null,
-attempt = attempt - ` + unmarked + `, crashes = crashes + (not ` + unmarked + ` and (not ?2 or crashes >= ?3)),
-cancel = 0, progress = null, ready_at = ?4 where seq in (select value from json_each(?1))`
+attempt = attempt - ` + unmarked + `, crashes = crashes + ` + charged + `,
+lane = starts_off + 2 * (crashes + ` + charged + ` >= ?3), cancel = 0, progress = null, ready_at = ?4 where seq in (select value from json_each(?1))`
 
 	selectDue  = `select seq from pawl_job where run_at is not null and run_at <= ?1 order by run_at, seq limit ?2`
 	makeReady  = `update pawl_job set seq = ?2 + t.key + 1, run_at = null from json_each(?1) t where pawl_job.seq = t.value`
@@ -88,21 +89,21 @@ func endUnbeaten(ctx context.Context, x execer, seen pawl.SeenSession, at int64)
 	if err != nil || !unbeaten {
 		return false, err
 	}
-	if _, err := x.ExecContext(ctx, noteSuspects, int64(seen.ID), pawl.CrashSuspect); err != nil {
+	if _, err := x.ExecContext(ctx, noteDead, int64(seen.ID), pawl.CrashSuspect); err != nil {
 		return false, err
 	}
 	return finishSession(ctx, x, seen.ID, at, beatAt)
 }
 
-// stranded is an ended session that still holds jobs.
-type stranded struct {
+// deadSession is an ended session that still holds jobs.
+type deadSession struct {
 	id       int64
 	name     string
 	beatAt   time.Time
 	suspects bool
 }
 
-func scanStranded(rows *sql.Rows) (s stranded, err error) {
+func scanDead(rows *sql.Rows) (s deadSession, err error) {
 	return s, rows.Scan(&s.id, &s.name, (*timeColumn)(&s.beatAt), &s.suspects)
 }
 
@@ -112,7 +113,7 @@ func (s *Store) recoverJobs(ctx context.Context, request pawl.SweepRequest, repo
 	err := s.write(ctx, func(ctx context.Context, w *writer) error {
 		recovered = 0
 		for recovered < request.Limit {
-			session, found, err := selectOne(ctx, w, scanStranded, selectStranded)
+			session, found, err := selectOne(ctx, w, scanDead, selectDead)
 			if err != nil || !found {
 				return err
 			}
@@ -133,10 +134,18 @@ func (s *Store) recoverJobs(ctx context.Context, request pawl.SweepRequest, repo
 
 // recoverFrom puts jobs at the front of their queues. Each is charged with the crash, unless suspects were among them:
 // then these alone are. What must not run twice and was not started goes back as if it had not been claimed.
-func recoverFrom(ctx context.Context, w *writer, session stranded, limit int, at int64) (int, error) {
-	seqs, err := selectRows(ctx, w, scanValue[int64], selectStrandedJobs, session.id, limit)
-	if err != nil || len(seqs) == 0 {
+func recoverFrom(ctx context.Context, w *writer, session deadSession, limit int, at int64) (int, error) {
+	seqs, err := selectRows(ctx, w, scanValue[int64], selectDeadJobs, session.id, limit)
+	if err != nil {
 		return 0, err
+	}
+	if len(seqs) < limit { // these are the last
+		if _, err := w.ExecContext(ctx, noteRecovered, session.id); err != nil {
+			return 0, err
+		}
+	}
+	if len(seqs) == 0 {
+		return 0, nil
 	}
 	list := listOf(seqs)
 	startedAt := session.beatAt.Format(time.RFC3339Nano) // when it was last heard of

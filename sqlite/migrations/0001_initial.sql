@@ -35,8 +35,8 @@ create table pawl_job (
   letter      blob,             -- dead letter it was redriven or retried from
   unique_key  text,
   progress    text,
-  envelope    blob    not null,
-  lane        integer generated always as (starts_off + 2 * (crashes >= 2)) virtual
+  lane        integer not null default 0,
+  envelope    blob    not null
 ) strict;
 create index pawl_job_ready on pawl_job (queue, kind, lane) where session is null and run_at is null;
 create index pawl_job_due   on pawl_job (run_at)            where run_at is not null;
@@ -89,9 +89,12 @@ create table pawl_session (
   busy      integer not null default 0,
   draining  integer not null default 0,
   ended_at  integer,
-  suspects  integer not null default 0 -- it held suspects when it was ended: they alone are charged with its crash
+  recover   integer not null default 0 -- it was ended dead and may hold jobs; 1: all of them, 2: its suspects alone are
+                                       -- charged with its crash
 ) strict;
-create index pawl_session_live on pawl_session (id) where ended_at is null;
+create index pawl_session_live  on pawl_session (id)       where ended_at is null;
+create index pawl_session_ended on pawl_session (ended_at) where ended_at is not null;
+create index pawl_session_dead  on pawl_session (id)       where recover > 0;
 
 -- Kinds that a host has ever had a handler for. Those of sessions that have not ended are known now.
 create table pawl_kind (

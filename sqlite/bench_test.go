@@ -1,0 +1,173 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/sqlite"
+)
+
+// Run them with a fixed number of jobs, so that the files are alike:
+//
+//	go test ./sqlite -run '^$' -bench . -benchtime 100000x
+
+type benchArgs struct {
+	UserID int64  `json:"user_id"`
+	Email  string `json:"email"`
+}
+
+var (
+	benchKind   = pawl.NewKind[benchArgs]("bench.work.v1", pawl.Policy{})
+	foreignKind = pawl.NewKind[benchArgs]("bench.foreign.v1", pawl.Policy{})
+)
+
+func benchStore(b *testing.B, config sqlite.Config) *sqlite.Store {
+	b.Helper()
+	store, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "jobs.db"), config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func reportRate(b *testing.B) {
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// BenchmarkEnqueue is one job a call.
+func BenchmarkEnqueue(b *testing.B) {
+	for _, callers := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			store := benchStore(b, sqlite.Config{})
+			var next atomic.Int64
+			var group sync.WaitGroup
+			b.ResetTimer()
+			for range callers {
+				group.Go(func() {
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						if _, err := benchKind.Enqueue(b.Context(), store, benchArgs{n, "someone@example.org"}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			reportRate(b)
+		})
+	}
+}
+
+// BenchmarkEnqueueMany is a thousand jobs a call.
+func BenchmarkEnqueueMany(b *testing.B) {
+	store := benchStore(b, sqlite.Config{})
+	jobs := benchJobs(b, store, benchKind, b.N)
+	b.ResetTimer()
+	store1000(b, store, jobs)
+	reportRate(b)
+}
+
+func benchJobs(b *testing.B, store *sqlite.Store, kind pawl.Kind[benchArgs], n int, options ...pawl.Option) []pawl.NewJob {
+	b.Helper()
+	jobs := make([]pawl.NewJob, n)
+	for i := range jobs {
+		var err error
+		if jobs[i], err = kind.New(b.Context(), store.Connection(), benchArgs{int64(i), "someone@example.org"}, options...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return jobs
+}
+
+// store1000 stores the jobs, a thousand a call.
+func store1000(b *testing.B, store *sqlite.Store, jobs []pawl.NewJob) {
+	b.Helper()
+	for len(jobs) > 0 {
+		n := min(1000, len(jobs))
+		if _, err := store.Enqueue(b.Context(), jobs[:n]); err != nil {
+			b.Fatal(err)
+		}
+		jobs = jobs[n:]
+	}
+}
+
+// BenchmarkWork is a claim and a settle for each batch, by one host: the life of a job without its handler.
+func BenchmarkWork(b *testing.B) {
+	for _, batch := range []int{100, 500} {
+		for name, history := range map[string]time.Duration{"on": 0, "off": -1} {
+			b.Run(fmt.Sprintf("batch=%d/history=%s", batch, name), func(b *testing.B) {
+				store := benchStore(b, sqlite.Config{History: history})
+				store1000(b, store, benchJobs(b, store, benchKind, b.N))
+				b.ResetTimer()
+				burn(b, store, batch)
+				reportRate(b)
+			})
+		}
+	}
+}
+
+// BenchmarkWorkBeside is BenchmarkWork with a million rows that are none of the host's business.
+func BenchmarkWorkBeside(b *testing.B) {
+	const million = 1_000_000
+	for name, fill := range map[string]func(store *sqlite.Store) []pawl.NewJob{
+		"nothing": func(*sqlite.Store) []pawl.NewJob { return nil },
+		"scheduled": func(store *sqlite.Store) []pawl.NewJob {
+			return benchJobs(b, store, benchKind, million, pawl.Delay(24*time.Hour))
+		},
+		"foreign": func(store *sqlite.Store) []pawl.NewJob { return benchJobs(b, store, foreignKind, million) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			store := benchStore(b, sqlite.Config{})
+			store1000(b, store, fill(store))
+			store1000(b, store, benchJobs(b, store, benchKind, b.N))
+			b.ResetTimer()
+			burn(b, store, 500)
+			reportRate(b)
+		})
+	}
+}
+
+func burn(b *testing.B, store *sqlite.Store, batch int) {
+	b.Helper()
+	ctx := b.Context()
+	session, err := store.OpenSession(ctx, pawl.HostInfo{Name: "bench", Kinds: []string{benchKind.Name()}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	request := pawl.ClaimRequest{Session: session, Queues: []string{"1-critical", "2-default"}, Kinds: []string{benchKind.Name()}, Max: batch}
+	for done := 0; done < b.N; {
+		n, err := claimAndSettle(ctx, store, request)
+		if err != nil || n == 0 {
+			b.Fatalf("%d jobs after %d: %v", n, done, err)
+		}
+		done += n
+	}
+}
+
+func claimAndSettle(ctx context.Context, store *sqlite.Store, request pawl.ClaimRequest) (int, error) {
+	claimed, err := store.Claim(ctx, request)
+	if err != nil {
+		return 0, err
+	}
+	settlements := make([]pawl.Settlement, len(claimed.Jobs))
+	for i, job := range claimed.Jobs {
+		settlements[i] = pawl.Settlement{Reservation: job.Reservation, Outcome: pawl.Done{}}
+	}
+	errs, err := store.Settle(ctx, request.Session, settlements)
+	if err != nil {
+		return 0, err
+	}
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(settlements), nil
+}
