@@ -9,6 +9,26 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
+const (
+	anyDue = `select id from pawl_alert where sink = ? and due_at <= ? limit 1`
+
+	selectDueAlerts = `select a.id, a.sink, a.key, a.attempt + 1, ` + letterColumns + `
+from pawl_alert a join pawl_letter l on l.id = a.letter where a.sink = ? and a.due_at <= ? order by a.due_at, a.id limit ?`
+
+	leaseAlert  = `update pawl_alert set attempt = attempt + 1, token = ?, due_at = ? where id = ?`
+	alertSent   = `update pawl_alert set token = null, due_at = null, delivered_at = ?, error = '' where id = ? and token = ?`
+	alertFailed = `update pawl_alert set token = null, due_at = ?, error = ? where id = ? and token = ?`
+
+	countAlerts = `with pending as (select count(*) as n, min(id) as oldest from pawl_alert where sink = ?1 and due_at is not null)
+select p.n,
+  (select l.dead_at from pawl_alert a join pawl_letter l on l.id = a.letter where a.id = p.oldest),
+  (select count(*) from pawl_alert where sink = ?1 and delivered_at is not null),
+  coalesce((select error from (
+    select error, due_at from pawl_alert where sink = ?1 and due_at is not null order by due_at desc limit ?2
+  ) where error <> '' order by due_at desc limit 1), '')
+from pending p`
+)
+
 // maxAlertError bounds what is kept of a delivery's error, in bytes.
 const maxAlertError = 1000
 
@@ -38,8 +58,7 @@ func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.
 func (s *Store) dueSinks(ctx context.Context, sinks []string) (due []string, err error) {
 	err = s.view(ctx, func(x execer) error {
 		for _, sink := range sinks {
-			_, found, err := selectOne(ctx, x, scanValue[int64],
-				`select id from pawl_alert where sink = ? and due_at <= ? limit 1`, sink, now())
+			_, found, err := selectOne(ctx, x, scanValue[int64], anyDue, sink, now())
 			if err != nil {
 				return err
 			}
@@ -60,9 +79,7 @@ func claimAlerts(ctx context.Context, x execer, sinks []string, most int, at int
 	}
 	var all []pawl.AlertTask
 	for _, sink := range sinks {
-		tasks, err := selectRows(ctx, x, scanTask, `select a.id, a.sink, a.key, a.attempt + 1, `+letterColumns+`
-			from pawl_alert a join pawl_letter l on l.id = a.letter
-			where a.sink = ? and a.due_at <= ? order by a.due_at, a.id limit ?`, sink, at, most)
+		tasks, err := selectRows(ctx, x, scanTask, selectDueAlerts, sink, at, most)
 		if err != nil {
 			return nil, err
 		}
@@ -71,9 +88,7 @@ func claimAlerts(ctx context.Context, x execer, sinks []string, most int, at int
 	until := at + pawl.AlertLease.Milliseconds()
 	for i := range all {
 		all[i].Token = token
-		_, err := x.ExecContext(ctx, `update pawl_alert set attempt = attempt + 1, token = ?, due_at = ? where id = ?`,
-			int64(token), until, all[i].Row)
-		if err != nil {
+		if _, err := x.ExecContext(ctx, leaseAlert, int64(token), until, all[i].Row); err != nil {
 			return nil, err
 		}
 	}
@@ -106,13 +121,10 @@ func settleAlerts(ctx context.Context, x execer, results []pawl.AlertResult, at 
 		var n int64
 		var err error
 		if r.Delivered {
-			n, err = change(ctx, x, `
-				update pawl_alert set token = null, due_at = null, delivered_at = ?, error = '' where id = ? and token = ?`,
-				at, r.Row, int64(r.Token))
+			n, err = change(ctx, x, alertSent, at, r.Row, int64(r.Token))
 		} else {
-			due := at + max(r.After, 0).Milliseconds()
-			n, err = change(ctx, x, `update pawl_alert set token = null, due_at = ?, error = ? where id = ? and token = ?`,
-				due, storable(r.Error, maxAlertError), r.Row, int64(r.Token))
+			due := at + wholeMillis(r.After)
+			n, err = change(ctx, x, alertFailed, due, storable(r.Error, maxAlertError), r.Row, int64(r.Token))
 		}
 		if err != nil {
 			return nil, err
@@ -159,15 +171,7 @@ func sinkView(ctx context.Context, x execer, name string, at int64) (pawl.SinkVi
 		}
 		return v, err
 	}
-	view, _, err := selectOne(ctx, x, scan, `
-		with pending as (select count(*) as n, min(id) as oldest from pawl_alert where sink = ?1 and due_at is not null)
-		select p.n,
-			(select l.dead_at from pawl_alert a join pawl_letter l on l.id = a.letter where a.id = p.oldest),
-			(select count(*) from pawl_alert where sink = ?1 and delivered_at is not null),
-			coalesce((select error from (
-				select error, due_at from pawl_alert where sink = ?1 and due_at is not null order by due_at desc limit ?2
-			) where error <> '' order by due_at desc limit 1), '')
-		from pending p`, name, recentAlerts)
+	view, _, err := selectOne(ctx, x, scan, countAlerts, name, recentAlerts)
 	view.Name = name
 	return view, err
 }

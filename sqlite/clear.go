@@ -67,18 +67,42 @@ type removal struct {
 	letter pawl.ID
 }
 
+const (
+	clearWaiting   = "session is null and run_at is null"
+	clearScheduled = "run_at is not null"
+	clearReserved  = "session is not null"
+)
+
+func pickToClear(state string) string {
+	return `select seq, letter from pawl_job where ` + state + ` and queue = ? and enqueued_at <= ? limit ?`
+}
+
 // next picks jobs by the index of each state in turn.
 func (c clearing) next(ctx context.Context, x execer) ([]removal, error) {
-	for _, state := range []string{"session is null and run_at is null", "run_at is not null", "session is not null"} {
+	for _, state := range []string{clearWaiting, clearScheduled, clearReserved} {
 		jobs, err := selectRows(ctx, x, func(rows *sql.Rows) (r removal, err error) {
 			return r, rows.Scan(&r.seq, (*idColumn)(&r.letter))
-		}, `select seq, letter from pawl_job where `+state+` and queue = ? and enqueued_at <= ? limit ?`,
-			c.queue, c.until, batch)
+		}, pickToClear(state), c.queue, c.until, batch)
 		if err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
 	}
 	return nil, nil
+}
+
+const (
+	cleared = `(select value from json_each(?1))`
+
+	keepRemoved = `insert into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
+select id, kind, queue, 'removed', attempt, enqueued_at, ?2, letter, case when ?3 then envelope end
+from pawl_job where seq in ` + cleared
+)
+
+// removals take the jobs of a list, and what hangs on them. Their records stay with what is kept of them.
+var removals = [...]string{
+	`delete from pawl_key where until = 0 and (key, job_id) in (select unique_key, id from pawl_job where seq in ` + cleared + `)`,
+	`delete from pawl_verdict where job_id in (select id from pawl_job where seq in ` + cleared + `)`,
+	`delete from pawl_job where seq in ` + cleared,
 }
 
 // removeJobs ends jobs by an operator's will, in whatever state they are, and remembers that.
@@ -88,19 +112,10 @@ func removeJobs(ctx context.Context, x execer, jobs []removal, keep bool, at int
 		list.add(job.seq)
 	}
 	seqs := list.json()
-	const these = `(select value from json_each(?1))`
-	_, err := x.ExecContext(ctx, `
-		insert into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
-		select id, kind, queue, 'removed', attempt, enqueued_at, ?2, letter, case when ?3 then envelope end
-		from pawl_job where seq in `+these, seqs, at, keep)
-	if err != nil {
+	if _, err := x.ExecContext(ctx, keepRemoved, seqs, at, keep); err != nil {
 		return err
 	}
-	for _, statement := range []string{
-		`delete from pawl_key where until = 0 and (key, job_id) in (select unique_key, id from pawl_job where seq in ` + these + `)`,
-		`delete from pawl_verdict where job_id in (select id from pawl_job where seq in ` + these + `)`,
-		`delete from pawl_job where seq in ` + these,
-	} {
+	for _, statement := range removals {
 		if _, err := x.ExecContext(ctx, statement, seqs); err != nil {
 			return err
 		}

@@ -76,11 +76,12 @@ func checkStorable(field, value string, limit int) error {
 	return nil
 }
 
-// letterQuery is a filter as SQL: the index that drives the query, the terms that this index answers, and the rest,
-// for which the rows themselves must be looked at.
+// letterQuery is a filter as SQL: the index that drives the query, the terms and the times that this index answers,
+// and the rest, for which the rows themselves must be looked at.
 type letterQuery struct {
 	index  string
 	driven where
+	times  span
 	rest   where
 }
 
@@ -101,8 +102,12 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	default:
 		q.index = "pawl_letter_time"
 	}
-	q.driven.since("dead_at >= ?", f.Since)
-	q.driven.since("dead_at < ?", f.Until)
+	if !f.Since.IsZero() {
+		q.times.notBefore(cursor{at: ceilMilli(f.Since)})
+	}
+	if !f.Until.IsZero() {
+		q.times.before(cursor{at: ceilMilli(f.Until)})
+	}
 	w := &q.rest
 	w.statuses(statuses)
 	w.classes(f.Class)
@@ -124,6 +129,18 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 // selective reports that the driving index leaves few rows to look at whatever else lies in the store.
 func (q letterQuery) selective() bool {
 	return len(q.rest.terms) == 0 || q.index == "pawl_letter_job" || q.index == "pawl_letter_group"
+}
+
+// within are the driven terms for a part of the list.
+func (q letterQuery) within(part span) where {
+	w := q.driven.and(where{})
+	if part.from != nil {
+		w.add("(dead_at, id) >= (?, ?)", part.from.at, part.from.id[:])
+	}
+	if part.to != nil {
+		w.add("(dead_at, id) < (?, ?)", part.to.at, part.to.id[:])
+	}
+	return w
 }
 
 // by is a query of columns that goes through the driving index, which is in the order of lists.

@@ -48,16 +48,14 @@ func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl
 	if err != nil {
 		return pawl.LetterPage{}, err
 	}
-	order := newestFirst
-	if filter.OldestFirst {
-		order = oldestFirst
-	}
-	if more {
-		q.driven.add(order.beyond, after.at, after.id[:])
+	if more && filter.OldestFirst {
+		q.times.notBefore(after.next())
+	} else if more {
+		q.times.before(after)
 	}
 	var out pawl.LetterPage
 	err = s.view(ctx, func(x execer) error {
-		letters, err := q.list(ctx, x, order, limit+1)
+		letters, err := q.list(ctx, x, filter.OldestFirst, limit+1)
 		out.Letters, out.Next = cut(letters, limit, listLetters, func(l pawl.DeadLetter) cursor {
 			return cursor{l.DeadAt.UnixMilli(), l.ID}
 		})
@@ -69,16 +67,9 @@ func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl
 	return out, nil
 }
 
-// letterOrder is one of the two orders of a list.
-type letterOrder struct{ by, beyond, within string }
-
-var (
-	newestFirst = letterOrder{
-		by: " order by dead_at desc, id desc", beyond: "(dead_at, id) < (?, ?)", within: "(dead_at, id) >= (?, ?)",
-	}
-	oldestFirst = letterOrder{
-		by: " order by dead_at, id", beyond: "(dead_at, id) > (?, ?)", within: "(dead_at, id) <= (?, ?)",
-	}
+const (
+	newestFirst = " order by dead_at desc, id desc"
+	oldestFirst = " order by dead_at, id"
 )
 
 // nearby is how many letters are looked at one by one, in the order of the list, before the whole table is gone
@@ -87,22 +78,28 @@ const nearby = 5000
 
 // list reads the first n letters. Where the rest of the filter lets through many, they lie near the beginning; where
 // few, going through the whole table once and sorting what is left is the faster way.
-func (q letterQuery) list(ctx context.Context, x execer, order letterOrder, n int) ([]pawl.DeadLetter, error) {
-	near := q.driven
-	far, isFar, err := q.far(ctx, x, order.by)
+func (q letterQuery) list(ctx context.Context, x execer, fromOldest bool, n int) ([]pawl.DeadLetter, error) {
+	order := newestFirst
+	if fromOldest {
+		order = oldestFirst
+	}
+	far, isFar, err := q.far(ctx, x, order)
 	if err != nil {
 		return nil, err
 	}
-	if isFar {
-		near.add(order.within, far.at, far.id[:])
+	near := q.times
+	if isFar && fromOldest {
+		near.before(far)
+	} else if isFar {
+		near.notBefore(far)
 	}
-	near = near.and(q.rest)
-	letters, err := selectRows(ctx, x, scanLetter, q.by(letterColumns)+near.sql()+order.by+" limit ?", append(near.args, n)...)
+	w := q.within(near).and(q.rest)
+	letters, err := selectRows(ctx, x, scanLetter, q.by(letterColumns)+w.sql()+order+" limit ?", append(w.args, n)...)
 	if err != nil || !isFar || len(letters) == n {
 		return letters, err
 	}
-	whole := q.driven.and(q.rest)
-	return selectRows(ctx, x, scanLetter, q.all(letterColumns)+whole.sql()+order.by+" limit ?", append(whole.args, n)...)
+	w = q.within(q.times).and(q.rest)
+	return selectRows(ctx, x, scanLetter, q.all(letterColumns)+w.sql()+order+" limit ?", append(w.args, n)...)
 }
 
 // far returns the place at which nearby ends; false where that is behind the last letter, or does not matter.
@@ -110,18 +107,19 @@ func (q letterQuery) far(ctx context.Context, x execer, order string) (cursor, b
 	if q.selective() {
 		return cursor{}, false, nil
 	}
+	w := q.within(q.times)
 	return selectOne(ctx, x, func(rows *sql.Rows) (c cursor, err error) {
 		return c, rows.Scan(&c.at, (*idColumn)(&c.id))
-	}, q.by("dead_at, id")+q.driven.sql()+order+" limit 1 offset ?", append(q.driven.args, nearby)...)
+	}, q.by("dead_at, id")+w.sql()+order+" limit 1 offset ?", append(w.args, nearby)...)
 }
 
 // count counts by the way that list goes.
 func (q letterQuery) count(ctx context.Context, x execer) (int, error) {
-	_, isFar, err := q.far(ctx, x, newestFirst.by)
+	_, isFar, err := q.far(ctx, x, newestFirst)
 	if err != nil {
 		return 0, err
 	}
-	query, w := q.by("count(*)"), q.driven.and(q.rest)
+	query, w := q.by("count(*)"), q.within(q.times).and(q.rest)
 	if isFar {
 		query = q.all("count(*)")
 	}

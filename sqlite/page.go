@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
@@ -27,6 +29,38 @@ const (
 type cursor struct {
 	at int64 // time; with listAudit the entry's number
 	id pawl.ID
+}
+
+// next is the place right behind this one.
+func (c cursor) next() cursor {
+	for i := len(c.id) - 1; i >= 0; i-- {
+		c.id[i]++
+		if c.id[i] != 0 {
+			return c
+		}
+	}
+	c.at++
+	return c
+}
+
+func (c cursor) compare(other cursor) int {
+	return cmp.Or(cmp.Compare(c.at, other.at), bytes.Compare(c.id[:], other.id[:]))
+}
+
+// span is the part of a list from one place up to before another; nil bounds nothing. Each side has one bound, so that
+// an index is searched for it.
+type span struct{ from, to *cursor }
+
+func (s *span) notBefore(c cursor) {
+	if s.from == nil || c.compare(*s.from) > 0 {
+		s.from = &c
+	}
+}
+
+func (s *span) before(c cursor) {
+	if s.to == nil || c.compare(*s.to) < 0 {
+		s.to = &c
+	}
 }
 
 const cursorSize = 1 + 8 + 16 + 4

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+func openHere(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return s
+}
+
+// plan is how SQLite goes about a query, one line a step.
+func plan(t *testing.T, s *Store, query string, args ...any) string {
+	t.Helper()
+	steps, err := selectRows(t.Context(), s.reads, func(rows *sql.Rows) (step string, err error) {
+		var id, parent, unused int
+		return step, rows.Scan(&id, &parent, &unused, &step)
+	}, "explain query plan "+query, args...)
+	if err != nil {
+		t.Fatalf("explain %s: %v", query, err)
+	}
+	return strings.Join(steps, "\n")
+}
+
+const sorts = "TEMP B-TREE"
+
+// The plan must have the first text and none of the others.
+func checkPlan(t *testing.T, what, plan, has string, lacks ...string) {
+	t.Helper()
+	if !strings.Contains(plan, has) {
+		t.Errorf("%s: plan lacks %q:\n%s", what, has, plan)
+	}
+	for _, text := range lacks {
+		if strings.Contains(plan, text) {
+			t.Errorf("%s: plan has %q:\n%s", what, text, plan)
+		}
+	}
+}
+
+// Lists go along an index that has their order, from the cursor on, and so read as many rows as they return.
+func TestLetterPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	dead := []pawl.Status{pawl.StatusDead}
+	for name, c := range map[string]struct {
+		filter pawl.LetterFilter
+		index  string
+	}{
+		"all":              {pawl.LetterFilter{}, "pawl_letter_time"},
+		"status":           {pawl.LetterFilter{Status: dead}, "pawl_letter_status (status=?"},
+		"status and time":  {pawl.LetterFilter{Status: dead, Since: time.Now()}, "pawl_letter_status (status=? AND (dead_at,id)>(?,?)"},
+		"group":            {pawl.LetterFilter{Fingerprint: "1-x"}, "pawl_letter_group (fingerprint=?"},
+		"group and status": {pawl.LetterFilter{Fingerprint: "1-x", Status: dead}, "pawl_letter_group (fingerprint=?"},
+		"time":             {pawl.LetterFilter{Since: time.Now()}, "pawl_letter_time ((dead_at,id)>(?,?)"},
+	} {
+		q, err := newLetterQuery(c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, order := range []string{newestFirst, oldestFirst} {
+			w := q.within(q.times).and(q.rest)
+			checkPlan(t, name, plan(t, s, q.by(letterColumns)+w.sql()+order, w.args...), c.index, sorts)
+			next := q.times
+			next.notBefore(cursor{at: 1 << 50})
+			next.before(cursor{at: 1 << 51})
+			w = q.within(next).and(q.rest)
+			checkPlan(t, name+", next page", plan(t, s, q.by(letterColumns)+w.sql()+order, w.args...),
+				"(dead_at,id)>(?,?) AND (dead_at,id)<(?,?)", sorts, "SCAN")
+		}
+		w := q.within(q.times)
+		checkPlan(t, name+", far", plan(t, s, q.by("dead_at, id")+w.sql()+newestFirst, w.args...), "COVERING INDEX", sorts)
+		w = w.and(q.rest)
+		checkPlan(t, name+", count", plan(t, s, q.by("count(*)")+w.sql(), w.args...), "COVERING INDEX", sorts)
+	}
+}
+
+// What no index answers is looked for along the list's order first, and then in the table itself.
+func TestUnindexedLetterPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	for name, filter := range map[string]pawl.LetterFilter{
+		"kind": {Kind: "k"}, "text": {Text: "x"}, "tag": {Tag: "x"}, "kind and status": {Kind: "k", Status: []pawl.Status{0}},
+	} {
+		q, err := newLetterQuery(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := q.within(q.times).and(q.rest)
+		checkPlan(t, name+", near", plan(t, s, q.by(letterColumns)+w.sql()+newestFirst, w.args...), "USING INDEX pawl_letter_", sorts)
+		checkPlan(t, name+", all", plan(t, s, q.all(letterColumns)+w.sql(), w.args...), "SCAN l", "INDEX pawl_letter_")
+	}
+	q, err := newLetterQuery(pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k", Fingerprint: "f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := q.within(q.times).and(q.rest)
+	checkPlan(t, "job", plan(t, s, q.by(letterColumns)+w.sql(), w.args...), "pawl_letter_job (job_id=?)")
+}
+
+// Counts and picks of each state go along its own partial index.
+func TestQueuePlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	checkPlan(t, "waiting", plan(t, s, waitingByQueue), "pawl_job_ready", sorts)
+	checkPlan(t, "scheduled", plan(t, s, scheduledByQueue), "pawl_job_due")
+	checkPlan(t, "reserved", plan(t, s, reservedByQueue), "pawl_job_held")
+	checkPlan(t, "next lane", plan(t, s, nextLane, "q", "k", 0), "SEARCH pawl_job USING INDEX pawl_job_ready", sorts, "SCAN")
+	checkPlan(t, "oldest", plan(t, s, oldestOfLane, "q", "k", 0), "pawl_job_ready (queue=? AND kind=? AND lane=? AND rowid", sorts, "SCAN pawl_job")
+	for state, index := range map[string]string{clearWaiting: "pawl_job_ready", clearScheduled: "pawl_job_due", clearReserved: "pawl_job_held"} {
+		checkPlan(t, "clear "+state, plan(t, s, pickToClear(state), "q", 1, 2), "SEARCH pawl_job USING INDEX "+index, sorts)
+	}
+	for _, statement := range removals {
+		checkPlan(t, statement, plan(t, s, statement, "[1]"), "SEARCH pawl_", "SCAN pawl_")
+	}
+}
+
+func TestAlertAndAuditPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	checkPlan(t, "is any due", plan(t, s, anyDue, "mail", 1), "COVERING INDEX pawl_alert_due (sink=? AND due_at<?)", sorts)
+	checkPlan(t, "due", plan(t, s, selectDueAlerts, "mail", 1, 2), "pawl_alert_due (sink=? AND due_at<?)", sorts)
+	checkPlan(t, "sink", plan(t, s, countAlerts, "mail", 2), "pawl_alert_sent (sink=?)", "SCAN pawl_alert", sorts)
+	query, args, _, err := auditQuery(pawl.AuditFilter{Subject: "queue q"}, pawl.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPlan(t, "audit of a subject", plan(t, s, query, args...), "pawl_audit_subject (subject=?)", sorts)
+	query, args, _, err = auditQuery(pawl.AuditFilter{}, pawl.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPlan(t, "audit", plan(t, s, query, args...), "SCAN pawl_audit", sorts)
+}
