@@ -72,7 +72,7 @@ func TestDeaths(t *testing.T) {
 			pawl.DeathPoison, pawl.ReasonSignature, "*pawl.PoisonError", down,
 		},
 		"panic":   {func(context.Context) error { panic(down) }, pawl.DeathExhausted, pawl.ReasonSync, "*pawl.PanicError", down},
-		"nil map": {func(context.Context) error { var m map[int]int; m[1]++; return nil }, pawl.DeathExhausted, pawl.ReasonSync, "*pawl.PanicError", nil},
+		"nil map": {func(context.Context) error { var s struct{ m map[int]int }; s.m[1]++; return nil }, pawl.DeathExhausted, pawl.ReasonSync, "*pawl.PanicError", nil},
 		"goexit":  {func(context.Context) error { runtime.Goexit(); return nil }, pawl.DeathExhausted, pawl.ReasonSync, "pawl.sentinel", pawl.ErrGoexit},
 		"fail": {
 			func(ctx context.Context) error { return pawl.FromContext(ctx).Fail(ctx, down) },

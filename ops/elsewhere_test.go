@@ -118,6 +118,7 @@ type atOnce struct {
 	letters *store
 	fails   error
 	records bool
+	writes  bool // it writes the outcome itself
 	runs    []pawl.NewJob
 }
 
@@ -133,7 +134,26 @@ func (a *atOnce) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueu
 			return nil, err
 		}
 	}
+	if a.writes {
+		move := pawl.Move{Letter: jobs[0].Letter, Action: pawl.ActionOutcome, Outcome: pawl.RedriveSucceeded, By: ann}
+		if _, err := a.letters.MoveLetters(ctx, []pawl.Move{move}); err != nil {
+			return nil, err
+		}
+	}
 	return []pawl.Enqueued{{ID: jobs[0].ID}}, a.fails
+}
+
+func TestOutcomeThatIsWrittenAlready(t *testing.T) {
+	t.Parallel()
+	letters := newStore("default")
+	letter := letters.die(t, "now", pawl.Policy{}, nil, nil)
+	desk := newDesk(t, letters, &atOnce{letters: letters, writes: true})
+	if _, err := desk.Redrive(t.Context(), letter.ID, ops.RedriveOptions{By: ann}); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if after := letters.status(t, letter.ID); after.Outcome != pawl.RedriveSucceeded {
+		t.Errorf("letter %+v", after)
+	}
 }
 
 func TestConnectionThatRunsAtOnce(t *testing.T) {
