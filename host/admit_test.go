@@ -251,3 +251,55 @@ func TestDefaultServers(t *testing.T) {
 		h.clean()
 	})
 }
+
+// markless is a store that refuses some start marks by themselves.
+type markless struct {
+	*fakeStore
+	refuse atomic.Int64
+}
+
+func (m *markless) Start(ctx context.Context, id pawl.SessionID, rs []pawl.Reservation) ([]error, error) {
+	errs, err := m.fakeStore.Start(ctx, id, rs)
+	for i := range errs {
+		if m.refuse.Add(-1) >= 0 {
+			errs[i] = errors.New("the row is locked")
+		}
+	}
+	return errs, err
+}
+
+// A start mark that is refused by itself: its job is given back uncounted and runs when the mark is accepted.
+func TestStartMarkIsRefused(t *testing.T) {
+	virtual(t, func(w *world) {
+		store := &markless{fakeStore: w.store}
+		store.refuse.Store(3)
+		var runs, attempts atomic.Int64
+		pawl.Handle(w.mux, once, func(ctx context.Context, _ workArgs) error {
+			runs.Add(1)
+			attempts.Add(int64(pawl.FromContext(ctx).Attempt))
+			return nil
+		})
+		first, second := w.putOf(once, 1), w.putOf(once, 2)
+		h := w.startOn(store)
+		w.pass(10 * time.Second)
+		w.equal("ends", words(w.ended(first), w.ended(second)), "done done")
+		w.equal("runs, attempts, given back", words(runs.Load(), attempts.Load(), h.Stats().GivenBack), "2 2 3")
+		h.clean()
+	})
+}
+
+// What a handler does to its args does not reach the evidence.
+func TestHandlerChangesItsArgs(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.handle(func(ctx context.Context, _ workArgs) error {
+			clear(pawl.FromContext(ctx).Args)
+			return pawl.Permanent(errors.New("no"))
+		})
+		id := w.put(7)
+		h := w.start()
+		w.pass(time.Second)
+		h.clean()
+		e, err := pawl.DecodeEnvelope(w.letterOf(id).Envelope)
+		w.equal("args in the letter", words(string(e.Args), err), `{"n":7} <nil>`)
+	})
+}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,7 @@ func (a *attempt) info() pawl.JobInfo {
 	e := &a.envelope
 	return pawl.JobInfo{
 		ID: a.job.ID, Kind: a.job.Kind, Queue: a.job.Queue, Connection: a.host.connection,
-		Attempt: a.job.Attempt, MaxTries: e.Policy.MaxTries, Args: e.Args, CorrelationID: e.CorrelationID,
+		Attempt: a.job.Attempt, MaxTries: e.Policy.MaxTries, Args: bytes.Clone(e.Args), CorrelationID: e.CorrelationID,
 		TraceParent: e.TraceParent, TraceState: e.TraceState, Tags: e.Tags, EnqueuedAt: a.job.EnqueuedAt,
 	}
 }

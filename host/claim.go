@@ -67,9 +67,10 @@ func (h *Host) claim(ctx context.Context, request pawl.ClaimRequest, s *server) 
 	}
 	h.attempts.add(len(attempts))
 	h.held.add(attempts)
-	h.gate.leave(err != nil)
-	if err != nil {
+	if h.gate.leave(err != nil) {
 		h.presence.nudge()
+	}
+	if err != nil {
 		h.claims.report(err)
 		return nil, false, fmt.Errorf("claim: %w", err)
 	}
@@ -80,10 +81,8 @@ func (h *Host) claim(ctx context.Context, request pawl.ClaimRequest, s *server) 
 
 func (h *Host) attemptsOf(jobs []pawl.ClaimedJob, session pawl.SessionID, clock storeClock, s *server) []*attempt {
 	attempts := make([]*attempt, len(jobs))
-	block := make([]attempt, len(jobs))
 	for i := range jobs {
-		a := &block[i]
-		a.host, a.server, a.job, a.session, a.clock = h, s, jobs[i], session, clock
+		a := &attempt{host: h, server: s, job: jobs[i], session: session, clock: clock}
 		a.lines = jobHandler{base: h.log.Handler(), attrs: a.attrs}
 		a.log = slog.New(&a.lines)
 		attempts[i] = a

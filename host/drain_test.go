@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/storetest"
 )
 
 func TestDrainWaitsForHandlersAndClaimsNothing(t *testing.T) {
@@ -300,4 +301,50 @@ func drainAtRandom(w *world, random *rand.Rand) {
 		}
 	}
 	w.equal("runs at the same time", doubled.Load(), 0)
+}
+
+// A claim that is answered when the host has begun to drain is given back unstarted and uncounted.
+func TestClaimThatIsAnsweredTooLate(t *testing.T) {
+	virtual(t, func(w *world) {
+		store := storetest.Fail(w.store)
+		var slow atomic.Bool
+		store.Hook("Claim", func(_ context.Context, call func() error) error {
+			err := call()
+			if slow.Load() {
+				time.Sleep(5 * time.Second)
+			}
+			return err
+		})
+		w.handle(func(context.Context, workArgs) error { t.Error("a job was started while draining"); return nil })
+		h := w.startOn(store)
+		w.pass(10 * time.Second)
+		slow.Store(true)
+		ids := w.putMany(10)
+		synctest.Wait()
+		h.clean()
+		w.equal("given back", h.Stats().GivenBack > 0, true)
+		for _, id := range ids {
+			j := w.look(id)
+			w.equal("job", words(j.claim.Attempt, j.claim.Requeues, j.session, len(j.claim.History)), "0 0 0 0")
+		}
+	})
+}
+
+// A quiet host finishes what runs and takes nothing more.
+func TestQuiet(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.handle(func(context.Context, workArgs) error { time.Sleep(10 * time.Minute); return nil })
+		running := w.put(1, pawl.Timeout(time.Hour))
+		h := w.start()
+		w.pass(time.Second)
+		h.Quiet()
+		h.Quiet()
+		w.pass(time.Second)
+		w.equal("ready", h.Ready(), false)
+		waiting := w.put(2)
+		w.pass(20 * time.Minute)
+		w.equal("ends", words(w.ended(running), w.look(waiting).claim.Token), "done 0")
+		took, err := h.stop()
+		w.equal("took and error", words(took, err), "0s <nil>")
+	})
 }

@@ -39,14 +39,16 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-// leave ends a claim. What it brought must be registered as held by now.
-func (g *gate) leave(replyLost bool) {
+// leave ends a claim, and reports whether a beat that reconciles is due. What the claim brought must be registered as
+// held by now.
+func (g *gate) leave(replyLost bool) (due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inFlight--
 	if replyLost {
 		g.shut, g.second = true, time.Now().Add(g.again)
 	}
+	return g.shut && g.inFlight == 0
 }
 
 // begin reports whether this beat has to reconcile, and keeps claims out until end.

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,9 @@ type Host struct {
 
 	ran      atomic.Bool
 	draining atomic.Bool
+
+	quiet   chan struct{} // closed by Quiet
+	quietly sync.Once
 
 	base       context.Context // the values of Run's ctx without its end
 	calls      context.Context // of store calls that are not the settler's or the session's
@@ -94,6 +98,7 @@ func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
 func (h *Host) build() {
 	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
 	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
+	h.quiet = make(chan struct{})
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
 	h.suspects.freed = h.wakeServers
 	for _, s := range h.config.Servers {
@@ -137,11 +142,22 @@ func (h *Host) Run(ctx context.Context) error {
 		h.fetchers.run(func() { s.run(claims) })
 	}
 	h.log.Info("host started", "host", h.config.Name, "kinds", len(h.kinds), "servers", len(h.servers))
-	<-ctx.Done()
+	select {
+	case <-h.quiet:
+		h.log.Info("quiet: no more jobs are claimed", "running", h.counters.running.Load())
+		stopClaims()
+		h.draining.Store(true)
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
 	err := h.drain()
 	h.log.Info("host stopped", "strays", h.counters.strays.Load())
 	return err
 }
+
+// Quiet makes the host claim no more jobs, for good, while those that run go on and the upkeep too. It is the first
+// half of a shutdown, for a deploy that gives notice. The host is not Ready from then on.
+func (h *Host) Quiet() { h.quietly.Do(func() { close(h.quiet) }) }
 
 // info is what the host tells when it opens a session.
 func (h *Host) info() pawl.HostInfo {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,7 @@ func (s *server) run(ctx context.Context) {
 func (s *server) fetch(ctx context.Context) (again bool, err error) {
 	h := s.host
 	s.hungry.Store(true)
+	runtime.Gosched() // short handlers that can end now make the batch larger
 	free := int(s.free.Load())
 	if free <= 0 || h.settler.full() {
 		return false, nil

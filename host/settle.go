@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,7 @@ func (s *settler) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		runtime.Gosched() // short handlers that can end now make the batch larger
 		fresh, suspicious, plain, wait := s.take(time.Now())
 		if len(fresh)+len(suspicious)+len(plain) == 0 {
 			if wait < 0 && s.isClosed() {

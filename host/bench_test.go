@@ -1,0 +1,68 @@
+package host_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/host"
+	"github.com/pawljobs/pawl/sqlite"
+)
+
+// BenchmarkBurnDown runs no-op jobs that are all there at the start, on SQLite with its default durability; b.N is the
+// number of jobs.
+func BenchmarkBurnDown(b *testing.B) {
+	for name, c := range map[string]host.Config{
+		"default":    {},
+		"500workers": {Servers: oneServer(500)},
+	} {
+		for history, config := range map[string]sqlite.Config{"history": {}, "nohistory": {History: -1}} {
+			b.Run(name+"/"+history, func(b *testing.B) { burnDown(b, c, config) })
+		}
+	}
+}
+
+func burnDown(b *testing.B, config host.Config, storeConfig sqlite.Config) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	store, err := sqlite.Open(ctx, filepath.Join(b.TempDir(), "jobs.db"), storeConfig)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	for left := b.N; left > 0; left -= 1000 {
+		if _, err := work.EnqueueMany(ctx, store, make([]workArgs, min(left, 1000))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	mux := pawl.NewMux()
+	var ran atomic.Int64
+	all := make(chan struct{})
+	pawl.Handle(mux, work, func(context.Context, workArgs) error {
+		if ran.Add(1) == int64(b.N) {
+			close(all)
+		}
+		return nil
+	})
+	config.Logger = slog.New(slog.DiscardHandler)
+	h, err := host.New(store, mux, config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	b.ResetTimer()
+	go func() { ended <- h.Run(ctx) }()
+	<-all
+	cancel()
+	if err := <-ended; err != nil { // it returns when all is settled
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	if n := h.Stats().Succeeded; n != int64(b.N) {
+		b.Fatalf("%d of %d jobs are settled", n, b.N)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
