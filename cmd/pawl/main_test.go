@@ -32,6 +32,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("USER", "kim")
 			env.Setenv("TERM", "xterm")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second to end
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
