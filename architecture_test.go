@@ -16,7 +16,7 @@ const module = "github.com/pawljobs/pawl"
 var layers = [][]string{
 	{"internal/id"},
 	{""},
-	{"sqlite", "inline", "host", "ops", "alert", "storetest"},
+	{"sqlite", "postgres", "inline", "host", "ops", "alert", "storetest"},
 	{"cmd/", "examples/"},
 }
 
