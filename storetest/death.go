@@ -153,7 +153,7 @@ func manyDeaths(f *fixture) {
 	session := f.host("a", "mail")
 	f.puts(n)
 	var settlements []pawl.Settlement
-	for _, job := range f.claim(session, n) {
+	for _, job := range f.claimExactly(session, n) {
 		settlements = append(settlements, f.death(job))
 	}
 	f.settle(session, settlements...)

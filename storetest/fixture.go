@@ -192,13 +192,19 @@ func suspect(job pawl.ClaimedJob) bool { return job.Crashes >= pawl.CrashSuspect
 
 func withSuspect(r *pawl.ClaimRequest) { r.Suspect = true }
 
+// claimExactly takes n jobs, and fails when there are fewer.
+func (f *fixture) claimExactly(session pawl.SessionID, n int, changes ...func(*pawl.ClaimRequest)) []pawl.ClaimedJob {
+	f.Helper()
+	jobs := f.claim(session, n, changes...)
+	if len(jobs) != n {
+		f.Fatalf("claimed %d jobs, want %d", len(jobs), n)
+	}
+	return jobs
+}
+
 func (f *fixture) claimOne(session pawl.SessionID, changes ...func(*pawl.ClaimRequest)) pawl.ClaimedJob {
 	f.Helper()
-	jobs := f.claim(session, 1, changes...)
-	if len(jobs) != 1 {
-		f.Fatalf("claimed %d jobs, want 1", len(jobs))
-	}
-	return jobs[0]
+	return f.claimExactly(session, 1, changes...)[0]
 }
 
 func (f *fixture) claimNone(what string, session pawl.SessionID, changes ...func(*pawl.ClaimRequest)) {

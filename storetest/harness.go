@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -85,6 +86,16 @@ func groups() []group {
 	}
 }
 
+// run lets a case that panics, on an answer of a shape that it did not expect, fail alone.
+func (p promise) run(t *testing.T, h Harness) {
+	defer func() {
+		if value := recover(); value != nil {
+			t.Fatalf("the case panicked: %v\n%s", value, debug.Stack())
+		}
+	}()
+	p.check(newFixture(t, h, p.options))
+}
+
 // mostAtOnce bounds how many cases, and so how many stores, are open at a time.
 const mostAtOnce = 8
 
@@ -102,7 +113,7 @@ func Run(t *testing.T, h Harness) {
 					t.Parallel()
 					slots <- struct{}{}
 					t.Cleanup(func() { <-slots })
-					p.check(newFixture(t, h, p.options))
+					p.run(t, h)
 				})
 			}
 		})

@@ -20,6 +20,7 @@ func orderPromises() []promise {
 		{name: "jobs given back one by one keep their old order", check: givenBackSingly},
 		{name: "a closed session's jobs go to the front in their old order", check: closedFirst},
 		{name: "recovered jobs go to the front in their old order", check: recoveredFirst},
+		{name: "the front is before jobs that were never claimed, also older ones", check: frontIsBeforeOlder},
 		{name: "after a retry a given-back job is not at the front again", check: frontIsNotForEver},
 	}
 }
@@ -70,7 +71,7 @@ func dueLast(f *fixture) {
 func givenBackFirst(f *fixture) {
 	session := f.host("a")
 	want := f.puts(5)
-	jobs := f.claim(session, 3)
+	jobs := f.claimExactly(session, 3)
 	f.settle(session, end(jobs[1], pawl.GiveBack{}), end(jobs[2], pawl.GiveBack{Interrupted: true}), end(jobs[0], pawl.GiveBack{}))
 	f.equal("order", ids(f.claim(session, 9)), want)
 }
@@ -78,7 +79,7 @@ func givenBackFirst(f *fixture) {
 func givenBackSingly(f *fixture) {
 	session := f.host("a")
 	want := f.puts(4)
-	jobs := f.claim(session, 3)
+	jobs := f.claimExactly(session, 3)
 	for _, n := range []int{1, 0, 2} {
 		f.settle(session, end(jobs[n], pawl.GiveBack{}))
 	}
@@ -99,6 +100,23 @@ func recoveredFirst(f *fixture) {
 	f.equal("claimed", ids(f.claim(victim, 3)), want[:3])
 	f.kill(observer, victim)
 	f.equal("order", ids(f.claim(observer, 9)), want)
+}
+
+func frontIsBeforeOlder(f *fixture) {
+	onlyOthers := func(r *pawl.ClaimRequest) { r.Kinds = []string{otherKind} }
+	for name, putBack := range map[string]func(observer, holder pawl.SessionID, job pawl.ClaimedJob){
+		"given back":     func(_, holder pawl.SessionID, job pawl.ClaimedJob) { f.settle(holder, end(job, pawl.GiveBack{})) },
+		"session closed": func(_, holder pawl.SessionID, _ pawl.ClaimedJob) { f.closeSession(holder) },
+		"recovered":      func(observer, holder pawl.SessionID, _ pawl.ClaimedJob) { f.kill(observer, holder) },
+	} {
+		observer, holder := f.host("a"), f.host("b")
+		older := f.put()
+		other := f.enqueue(f.jobOf(otherKind, pawl.Policy{}, `1`))[0]
+		putBack(observer, holder, f.claimOne(holder, onlyOthers))
+		jobs := f.claim(observer, 5)
+		f.equal("order when "+name, ids(jobs), []pawl.ID{other, older})
+		f.settle(observer, end(jobs[0], pawl.Done{}), end(jobs[1], pawl.Done{}))
+	}
 }
 
 func frontIsNotForEver(f *fixture) {

@@ -151,9 +151,9 @@ func silence(f *fixture) {
 func closing(f *fixture) {
 	session, closing := f.host("a"), f.host("b")
 	f.puts(2)
-	f.claim(closing, 2)
+	f.claimExactly(closing, 2)
 	f.closeSession(closing)
-	for _, job := range f.claim(session, 5) {
+	for _, job := range f.claimExactly(session, 2) {
 		f.equal("attempt", job.Attempt, 1)
 		f.equal("crashes", job.Crashes, 0)
 		f.equal("history", job.History, []pawl.AttemptRecord(nil))
@@ -166,7 +166,7 @@ func closing(f *fixture) {
 func beatNamesLost(f *fixture) {
 	session := f.host("a")
 	f.puts(3)
-	jobs := f.claim(session, 3)
+	jobs := f.claimExactly(session, 3)
 	f.settle(session, end(jobs[1], pawl.Done{}))
 	held := []pawl.Reservation{jobs[0].Reservation, jobs[1].Reservation, jobs[2].Reservation}
 	reply := f.beat(session, pawl.Beat{Held: held})
@@ -179,9 +179,8 @@ func beatNamesLost(f *fixture) {
 func reconcile(f *fixture) {
 	session, other := f.host("a"), f.host("b")
 	f.puts(4)
-	known := f.claim(session, 1)
-	lost := f.claim(session, 2)
-	f.claim(other, 1)
+	known, lost := f.claimExactly(session, 1), f.claimExactly(session, 2)
+	f.claimOne(other)
 	held := []pawl.Reservation{known[0].Reservation}
 	f.equal("found without reconciling", f.beat(session, pawl.Beat{Held: held}).Found, []pawl.Reservation(nil))
 	found := f.beat(session, pawl.Beat{Held: held, Reconcile: true}).Found
@@ -193,7 +192,7 @@ func reconcile(f *fixture) {
 		f.settle(session, pawl.Settlement{Reservation: reservation, Outcome: pawl.GiveBack{}})
 	}
 	f.equal("found again", f.beat(session, pawl.Beat{Held: held, Reconcile: true}).Found, []pawl.Reservation(nil))
-	for _, job := range f.claim(other, 5) {
+	for _, job := range f.claimExactly(other, 2) {
 		f.equal("attempt", job.Attempt, 1)
 	}
 }
@@ -225,7 +224,7 @@ func manyObservers(f *fixture) {
 	const n = 8
 	victim := f.host("victim")
 	f.puts(5)
-	f.claim(victim, 5)
+	f.claimExactly(victim, 5)
 	var observers []pawl.SessionID
 	for i := range n {
 		observers = append(observers, f.host(fmt.Sprint("observer-", i)))
@@ -247,7 +246,7 @@ func manyObservers(f *fixture) {
 	}
 	f.equal("sweeps that ended it", ended, 1)
 	f.equal("recovered", recovered+f.sweep(observers[0]).Recovered, 5)
-	for _, job := range f.claim(observers[0], 9) {
+	for _, job := range f.claimExactly(observers[0], 5) {
 		f.equal("crashes", job.Crashes, 1)
 	}
 }

@@ -131,7 +131,7 @@ func staleStart(f *fixture) {
 func startBatch(f *fixture) {
 	session := f.host("a")
 	f.enqueue(f.onceJob(), f.onceJob(), f.onceJob())
-	jobs := f.claim(session, 3)
+	jobs := f.claimExactly(session, 3)
 	f.settle(session, end(jobs[1], pawl.GiveBack{}))
 	errs, err := f.store.Start(f.ctx, session, []pawl.Reservation{jobs[0].Reservation, jobs[1].Reservation, jobs[2].Reservation})
 	f.ok("start", err)
@@ -141,7 +141,7 @@ func startBatch(f *fixture) {
 	f.ok("third", errs[2])
 	f.closeSession(session)
 	var started []bool
-	for _, job := range f.claim(f.host("b"), 5) {
+	for _, job := range f.claimExactly(f.host("b"), 3) {
 		started = append(started, job.Started)
 	}
 	f.equal("started", started, []bool{true, false, true})
