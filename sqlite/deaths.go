@@ -138,24 +138,22 @@ func storableLetter(l pawl.DeadLetter) pawl.DeadLetter {
 	return l
 }
 
+// cutMark ends text that was cut.
+const cutMark = " … [cut]"
+
 // storable is text in valid UTF-8 without NUL and of at most limit bytes. A cut is marked and ends on a rune boundary.
 func storable(text string, limit int) string {
-	const mark = " … [cut]"
 	whole := len(text) <= limit
-	if !whole {
-		text = text[:limit-len(mark)]
-		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
-			text = text[:len(text)-1]
-		}
+	text = strings.ToValidUTF8(text[:min(limit, len(text))], "\uFFFD")
+	text = strings.ReplaceAll(text, "\x00", "\u2400") // these grow the text
+	if whole && len(text) <= limit {
+		return text
 	}
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
+	end := min(limit-len(cutMark), len(text))
+	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	text = strings.ReplaceAll(text, "\x00", "\u2400")
-	if !whole {
-		text += mark
-	}
-	return text
+	return text[:end] + cutMark
 }
 
 // cutRunes keeps at most limit characters, the mark of the cut included.
@@ -163,11 +161,10 @@ func cutRunes(text string, limit int) string {
 	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
 		return text
 	}
-	const mark = " … [cut]"
-	keep := limit - utf8.RuneCountInString(mark)
+	keep := limit - utf8.RuneCountInString(cutMark)
 	for i := range text {
 		if keep == 0 {
-			return text[:i] + mark
+			return text[:i] + cutMark
 		}
 		keep--
 	}
