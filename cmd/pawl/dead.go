@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/spf13/cobra"
@@ -107,12 +108,13 @@ func letterListing(showStatus bool) listing[pawl.DeadLetter] {
 			{head: "ID", cell: func(l pawl.DeadLetter) string { return l.ID.String() }},
 			{head: "JOB", cell: func(l pawl.DeadLetter) string { return l.JobID.String() }, piped: true},
 			{head: "STATUS", cell: func(l pawl.DeadLetter) string { return l.Status.String() }, piped: !showStatus},
-			{head: "DIED", cell: func(l pawl.DeadLetter) string { return moment(l.DeadAt) }},
-			{head: "KIND", cell: func(l pawl.DeadLetter) string { return l.Kind }, width: 32},
+			{head: "DIED", cell: func(l pawl.DeadLetter) string { return moment(l.DeadAt) }, piped: true},
+			{head: "DIED", cell: func(l pawl.DeadLetter) string { return age(time.Since(l.DeadAt)) + " ago" }, seen: true},
+			{head: "KIND", cell: func(l pawl.DeadLetter) string { return l.Kind }, width: 28},
 			{head: "QUEUE", cell: func(l pawl.DeadLetter) string { return l.Queue }, width: 16},
 			{head: "CLASS", cell: func(l pawl.DeadLetter) string { return l.Class.String() }, piped: true},
 			{head: "REASON", cell: func(l pawl.DeadLetter) string { return string(l.Reason) }},
-			{head: "TRIES", cell: func(l pawl.DeadLetter) string { return fmt.Sprint(l.Attempts) }},
+			{head: "TRIES", cell: func(l pawl.DeadLetter) string { return fmt.Sprint(l.Attempts) }, piped: true},
 			{head: "ERROR", cell: errorLine, piped: true},
 			{head: "ERROR", cell: messageOrType, width: 160, seen: true},
 		},

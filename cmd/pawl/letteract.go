@@ -170,7 +170,7 @@ func (p *program) reportActs(a letterAct, results ops.Results, dry bool) error {
 			continue
 		}
 		if r.Err == nil {
-			p.printActed(a, r, dry)
+			p.printActed(a, r, dry, len(results) == 1)
 		}
 	}
 	if len(failed) == 0 {
@@ -179,7 +179,7 @@ func (p *program) reportActs(a letterAct, results ops.Results, dry bool) error {
 	return withStatus(statusOfMany(failed, len(results)), errReported)
 }
 
-func (p *program) printActed(a letterAct, r ops.Result, dry bool) {
+func (p *program) printActed(a letterAct, r ops.Result, dry, alone bool) {
 	words := []string{r.Letter.String()}
 	switch {
 	case p.printer.mode == modeTabs || p.printer.mode == modePlain:
@@ -193,7 +193,9 @@ func (p *program) printActed(a letterAct, r ops.Result, dry bool) {
 		p.printer.line(r.Letter.String(), " is ", a.past)
 	default:
 		p.printer.line(r.Letter.String(), " is ", a.past, " as job ", r.Job.String())
-		p.printer.say("What becomes of it: %s job show %s", p.invocation(), r.Job)
+		if alone {
+			p.printer.say("What becomes of it: %s job show %s", p.invocation(), r.Job)
+		}
 	}
 }
 

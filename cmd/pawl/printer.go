@@ -66,8 +66,10 @@ func (p *printer) flush() error {
 	return nil
 }
 
-// say prints talk: one line to standard error.
+// say prints talk: one line to standard error, behind the data that came before it. A failure to write that data stays
+// with it until the end.
 func (p *printer) say(format string, args ...any) {
+	_ = p.out.Flush()
 	fmt.Fprintln(p.talk, escapeLines(fmt.Sprintf(format, args...)))
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,6 +21,7 @@ type program struct {
 	talk io.Writer // everything that is not data
 	env  func(string) string
 	tty  func(stream any) bool // a person sits there
+	name string                // how this program is called
 
 	store      string
 	connection string
@@ -31,7 +34,7 @@ type program struct {
 
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, talk io.Writer, env func(string) string) int {
-	p := &program{in: in, out: out, talk: talk, env: env, tty: isTerminal}
+	p := &program{in: in, out: out, talk: talk, env: env, tty: isTerminal, name: calledAs(os.Args[0])}
 	return p.run(ctx, args)
 }
 
@@ -69,12 +72,24 @@ func (p *program) report(command *cobra.Command, err error) int {
 	return code
 }
 
+// calledAs is how a person who typed this would call the program again.
+func calledAs(typed string) string {
+	path := filepath.ToSlash(typed)
+	if strings.Contains(path, "/") && !strings.Contains(path, "/go-build") { // where go run puts it
+		return shellWord(typed)
+	}
+	return "pawl"
+}
+
 // refusal says one error, and what it asks for.
 func (p *program) refusal(err error) {
+	if p.printer != nil {
+		_ = p.printer.out.Flush() // a failure is found again at the end
+	}
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\t", "    ")
 	fmt.Fprintf(p.talk, "pawl: %s\n", escapeLines(text))
 	if errors.Is(err, pawl.ErrConfirm) {
-		fmt.Fprintln(p.talk, "Once it is checked that the effect has not happened: `pawl dead redrive ID --confirm`.")
+		fmt.Fprintln(p.talk, "Once it is checked that the effect has not happened: say so with --confirm.")
 	}
 }
 

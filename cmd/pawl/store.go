@@ -89,7 +89,7 @@ func mustExist(path string) error {
 
 // invocation is how a suggested command begins, so that it reaches the same store when it is copied.
 func (p *program) invocation() string {
-	words := []string{"pawl"}
+	words := []string{p.name}
 	if p.store != "" {
 		words = append(words, "--store", shellWord(escape(p.store)))
 	}

@@ -107,3 +107,15 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+func TestCalledAs(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"pawl": "pawl", "./bin/pawl": "./bin/pawl", "/opt/my tools/pawl": "'/opt/my tools/pawl'",
+		"/tmp/go-build123/b001/exe/pawl": "pawl",
+	} {
+		if got := calledAs(typed); got != want {
+			t.Errorf("calledAs(%q) = %s, want %s", typed, got, want)
+		}
+	}
+}
