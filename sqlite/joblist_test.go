@@ -1,0 +1,233 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawljobs/pawl"
+)
+
+// aged is a store with jobs in every state, whose places in their queues tell little of when they were enqueued.
+func aged(t *testing.T, s *Store, seed uint64) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	session, err := s.OpenSession(t.Context(), pawl.HostInfo{Name: "host-a", Kinds: []string{"a.v1", "b.v1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		jobs := make([]pawl.NewJob, 400)
+		for i := range jobs {
+			jobs[i] = pawl.NewJob{ID: pawl.NewID(), Kind: []string{"a.v1", "b.v1"}[random.IntN(2)], Queue: "q", Envelope: []byte("x")}
+			if random.IntN(4) == 0 {
+				jobs[i].Delay = time.Duration(random.IntN(120)) * time.Minute
+			}
+		}
+		if _, err := s.Enqueue(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := s.Claim(t.Context(), pawl.ClaimRequest{Session: session, Queues: []string{"q"}, Kinds: []string{"a.v1", "b.v1"}, Max: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ends []pawl.Settlement
+		for _, job := range claimed.Jobs {
+			outcome := []pawl.Outcome{
+				pawl.Done{}, pawl.Done{}, pawl.Done{}, pawl.Retry{After: time.Hour}, pawl.Release{}, pawl.GiveBack{}, pawl.GiveBack{Interrupted: true}, nil,
+			}[random.IntN(8)]
+			if outcome != nil {
+				ends = append(ends, pawl.Settlement{Reservation: job.Reservation, Outcome: outcome})
+			}
+		}
+		if _, err := s.Settle(t.Context(), session, ends); err != nil {
+			t.Fatal(err)
+		}
+		passTime(t, s, 10*time.Minute)
+		if _, err := s.Sweep(t.Context(), pawl.SweepRequest{Session: session, Limit: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// passTime moves what jobs remember into the past.
+func passTime(t *testing.T, s *Store, by time.Duration) {
+	t.Helper()
+	err := s.write(t.Context(), func(ctx context.Context, w *writer) error {
+		for _, statement := range []string{
+			`update pawl_job set enqueued_at = enqueued_at - ?1, ready_at = ready_at - ?1, run_at = run_at - ?1`,
+			`update pawl_done set enqueued_at = enqueued_at - ?1, finished_at = finished_at - ?1`,
+		} {
+			if _, err := w.ExecContext(ctx, statement, by.Milliseconds()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is found among the recent rows is what sorting the whole tables gives; and it is found there.
+func TestNewestJobsAreFoundAmongTheRecent(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	aged(t, s, 7)
+	ctx, near := t.Context(), 0
+	for _, filter := range []pawl.JobFilter{
+		{}, {Kind: "a.v1"}, {State: pawl.JobWaiting}, {State: pawl.JobScheduled}, {State: pawl.JobReserved}, {State: pawl.JobDone},
+		{State: pawl.JobRemoved}, {Since: time.Now().Add(-time.Hour)},
+	} {
+		page := pawl.Page{Limit: 100}
+		for n := range 30 {
+			q, err := newJobQuery(filter, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := wholePage(t, s, q)
+			near += foundNear(t, s, q)
+			got, err := s.Jobs(ctx, filter, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, idsOf(got.Jobs)); diff != "" {
+				t.Fatalf("%+v, page %d (-want +got):\n%s", filter, n, diff)
+			}
+			if page.After = got.Next; got.Next == "" {
+				break
+			}
+		}
+	}
+	if near < 20 {
+		t.Errorf("the recent rows were enough %d times only", near)
+	}
+}
+
+// foundNear is how many of the tables needed not be sorted for a page.
+func foundNear(t *testing.T, s *Store, q jobQuery) (n int) {
+	t.Helper()
+	for _, table := range []struct {
+		wanted bool
+		near   func(context.Context, execer) ([]jobRow, error)
+	}{{q.state.live, q.nearLive}, {q.state.ended, q.nearEnded}} {
+		if !table.wanted {
+			continue
+		}
+		rows, err := table.near(t.Context(), s.reads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// wholePage sorts all there is.
+func wholePage(t *testing.T, s *Store, q jobQuery) []pawl.ID {
+	t.Helper()
+	var rows []jobRow
+	if q.state.live {
+		live, err := q.allLive(t.Context(), s.reads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, live...)
+	}
+	if q.state.ended {
+		ended, err := q.allEnded(t.Context(), s.reads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, ended...)
+	}
+	var ids []pawl.ID
+	for _, row := range q.first(rows) {
+		ids = append(ids, row.ID)
+	}
+	return ids[:min(len(ids), q.limit)]
+}
+
+func idsOf(views []pawl.JobView) (ids []pawl.ID) {
+	for _, view := range views {
+		ids = append(ids, view.ID)
+	}
+	return ids
+}
+
+// Each queue's oldest ready job is found by the heads of its lanes.
+func TestOldestReady(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	aged(t, s, 11)
+	views, err := s.Queues(t.Context())
+	if err != nil || len(views) != 1 {
+		t.Fatalf("%d queues, %v", len(views), err)
+	}
+	var oldest, n int64
+	row := s.reads.QueryRowContext(t.Context(), `select min(ready_at), count(*) from pawl_job where session is null and run_at is null`)
+	if err := row.Scan(&oldest, &n); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := views[0].OldestReady, time.Duration(now()-oldest)*time.Millisecond; got > want || want-got > time.Minute {
+		t.Errorf("oldest ready job is %s old, want %s", got, want)
+	}
+	if int64(views[0].Waiting) != n {
+		t.Errorf("%d wait, want %d", views[0].Waiting, n)
+	}
+}
+
+// A clear goes by batches and counts as one; what is enqueued meanwhile stays.
+func TestClearGoesByBatches(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	aged(t, s, 3)
+	var live int
+	if err := s.reads.QueryRowContext(t.Context(), `select count(*) from pawl_job`).Scan(&live); err != nil {
+		t.Fatal(err)
+	}
+	passTime(t, s, time.Second)
+	stop, ended := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-stop:
+				ended <- n
+				return
+			default:
+			}
+			job := pawl.NewJob{ID: pawl.NewID(), Kind: "late.v1", Queue: "q", Envelope: []byte("x")}
+			if _, err := s.Enqueue(t.Context(), []pawl.NewJob{job}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	cleared, err := s.ClearQueue(t.Context(), "q", pawl.By{Who: "ada"})
+	close(stop)
+	enqueued := <-ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left, remembered int
+	row := s.reads.QueryRowContext(t.Context(), `select (select count(*) from pawl_job), (select count(*) from pawl_done where state = 'removed')`)
+	if err := row.Scan(&left, &remembered); err != nil {
+		t.Fatal(err)
+	}
+	if cleared < live || remembered != cleared || left != live+enqueued-cleared {
+		t.Errorf("of %d jobs and %d that came meanwhile %d were cleared, %d are remembered, %d are left", live, enqueued, cleared, remembered, left)
+	}
+	if left == 0 && enqueued > 1000 {
+		t.Error("jobs that came meanwhile were cleared")
+	}
+	trail, err := s.Audit(t.Context(), pawl.AuditFilter{}, pawl.Page{})
+	if err != nil || len(trail.Entries) != 1 || trail.Entries[0].Outcome != fmt.Sprint(cleared) {
+		t.Errorf("the trail says %+v, %v", trail.Entries, err)
+	}
+}
