@@ -37,8 +37,14 @@ func benchStore(b *testing.B, config sqlite.Config) *sqlite.Store {
 	return store
 }
 
-func reportRate(b *testing.B) {
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+// measure starts the clock; the function that it returns reports the rate and the processor time of a job.
+func measure(b *testing.B) (report func()) {
+	cpu := cpuTime()
+	b.ResetTimer()
+	return func() {
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+		b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/job")
+	}
 }
 
 // BenchmarkEnqueue is one job a call.
@@ -48,7 +54,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			store := benchStore(b, sqlite.Config{})
 			var next atomic.Int64
 			var group sync.WaitGroup
-			b.ResetTimer()
+			report := measure(b)
 			for range callers {
 				group.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
@@ -60,7 +66,7 @@ func BenchmarkEnqueue(b *testing.B) {
 				})
 			}
 			group.Wait()
-			reportRate(b)
+			report()
 		})
 	}
 }
@@ -69,9 +75,9 @@ func BenchmarkEnqueue(b *testing.B) {
 func BenchmarkEnqueueMany(b *testing.B) {
 	store := benchStore(b, sqlite.Config{})
 	jobs := benchJobs(b, store, benchKind, b.N)
-	b.ResetTimer()
+	report := measure(b)
 	store1000(b, store, jobs)
-	reportRate(b)
+	report()
 }
 
 func benchJobs(b *testing.B, store *sqlite.Store, kind pawl.Kind[benchArgs], n int, options ...pawl.Option) []pawl.NewJob {
@@ -105,9 +111,9 @@ func BenchmarkWork(b *testing.B) {
 			b.Run(fmt.Sprintf("batch=%d/history=%s", batch, name), func(b *testing.B) {
 				store := benchStore(b, sqlite.Config{History: history})
 				store1000(b, store, benchJobs(b, store, benchKind, b.N))
-				b.ResetTimer()
+				report := measure(b)
 				burn(b, store, batch)
-				reportRate(b)
+				report()
 			})
 		}
 	}
@@ -127,9 +133,9 @@ func BenchmarkWorkBeside(b *testing.B) {
 			store := benchStore(b, sqlite.Config{})
 			store1000(b, store, fill(store))
 			store1000(b, store, benchJobs(b, store, benchKind, b.N))
-			b.ResetTimer()
+			report := measure(b)
 			burn(b, store, 500)
-			reportRate(b)
+			report()
 		})
 	}
 }
