@@ -41,7 +41,6 @@ type fakeJob struct {
 	markedBy   pawl.Token
 	cancel     bool
 	progress   pawl.Progress
-	runs       int
 	enqueuedAt time.Time
 }
 

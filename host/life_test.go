@@ -80,7 +80,7 @@ func TestRetriesAreSpread(t *testing.T) {
 	})
 }
 
-type nilMap map[string]int
+func noMap() map[string]int { return nil }
 
 func TestEndings(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestEndings(t *testing.T) {
 		"permanent": {handler: func(context.Context) error { return pawl.Permanent(errors.New("unknown role")) }, class: "permanent", reason: pawl.ReasonPermanent, kind: "*errors.errorString"},
 		"panic":     {handler: func(context.Context) error { panic("boom") }, tries: 2, class: "transient-exhausted", reason: pawl.ReasonBudget, kind: "*pawl.PanicError", detail: "life_test.go"},
 		"panic nil": {handler: func(context.Context) error { panic(nil) }, tries: 2, class: "transient-exhausted", reason: pawl.ReasonBudget, kind: "*pawl.PanicError", detail: "*runtime.PanicNilError"},
-		"nil map":   {handler: func(context.Context) error { var m nilMap; m["x"] = 1; return nil }, tries: 2, class: "transient-exhausted", reason: pawl.ReasonBudget, detail: "assignment to entry in nil map"},
+		"nil map":   {handler: func(context.Context) error { noMap()["x"] = 1; return nil }, tries: 2, class: "transient-exhausted", reason: pawl.ReasonBudget, detail: "assignment to entry in nil map"},
 		"goexit":    {handler: func(context.Context) error { runtime.Goexit(); return nil }, tries: 2, class: "transient-exhausted", reason: pawl.ReasonBudget, kind: "pawl.sentinel"},
 		"wrong args": {handler: func(context.Context) error {
 			return &pawl.PoisonError{Reason: pawl.ReasonWrongArgs, Err: errors.New("x")}

@@ -245,6 +245,31 @@ func TestOperationWithoutAStore(t *testing.T) {
 	})
 }
 
+// The answer to an operation takes long, and beats find the reservation gone meanwhile: that is its own doing, and no
+// reason to cancel the handler.
+func TestSlowAnswerToAnOperation(t *testing.T) {
+	virtual(t, func(w *world) {
+		store := storetest.Fail(w.store)
+		store.Hook("Settle", func(_ context.Context, call func() error) error {
+			err := call()
+			time.Sleep(12 * time.Second)
+			return err
+		})
+		w.handle(func(ctx context.Context, _ workArgs) error {
+			w.equal("delete", pawl.FromContext(ctx).Delete(ctx), nil)
+			time.Sleep(12 * time.Second)
+			w.equal("cause", context.Cause(ctx), nil)
+			return nil
+		})
+		id := w.put(1)
+		h := w.startOn(store)
+		w.pass(time.Minute)
+		w.equal("end", w.ended(id), "done")
+		w.equal("leases lost", h.Stats().LeasesLost, 0)
+		h.clean()
+	})
+}
+
 // An operation that the store refuses by itself fails at once, and the handler's error decides.
 func TestOperationThatIsRefused(t *testing.T) {
 	virtual(t, func(w *world) {
