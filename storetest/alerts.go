@@ -156,8 +156,10 @@ func alertsFenced(f *fixture) {
 	f.pass(pawl.AlertLease + time.Second)
 	task := f.oneAlert(b, "mail")
 	for _, result := range []pawl.AlertResult{
-		{Row: old.Row, Token: old.Token, Delivered: true}, {Row: old.Row, Token: old.Token, Error: "late"},
-		{Row: task.Row, Token: 0, Delivered: true}, {Row: task.Row + 1000, Token: task.Token, Delivered: true},
+		{Row: old.Row, Token: old.Token, Delivered: true},
+		{Row: old.Row, Token: old.Token, Error: "late"},
+		{Row: task.Row, Token: 0, Delivered: true},
+		{Row: task.Row + 1000, Token: task.Token, Delivered: true},
 	} {
 		errs, err := f.store.SettleAlerts(f.ctx, []pawl.AlertResult{result})
 		f.failsOne("settle alert", errs, err, pawl.ErrLeaseLost)

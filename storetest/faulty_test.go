@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -110,4 +111,24 @@ func TestFaultyOverAStoreWithoutOperator(t *testing.T) {
 	if faulty.Calls() != 2 {
 		t.Errorf("calls %d, want 2", faulty.Calls())
 	}
+}
+
+// A test of what stands on a store counts the calls of a good run and then fails each of them, on both sides.
+func ExampleFail() {
+	run := func(store pawl.Store) error { return store.CloseSession(context.Background(), 1) }
+
+	whole := storetest.Fail(&counter{})
+	fmt.Println("good run:", run(whole), "calls:", whole.Log())
+	for n := 1; n <= whole.Calls(); n++ {
+		for _, when := range []storetest.When{storetest.Before, storetest.After} {
+			inner := &counter{}
+			faulty := storetest.Fail(inner)
+			faulty.At(n, when)
+			fmt.Printf("call %d fails %s: %v, reached the store %d times\n", n, when, run(faulty), inner.reached)
+		}
+	}
+	// Output:
+	// good run: <nil> calls: [CloseSession]
+	// call 1 fails before: storetest: injected fault, reached the store 0 times
+	// call 1 fails after: storetest: injected fault, reached the store 1 times
 }

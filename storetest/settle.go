@@ -40,8 +40,13 @@ func whatCounts(f *fixture) {
 		outcome pawl.Outcome
 		attempt int // of the claim
 	}{
-		{pawl.GiveBack{}, 1}, {pawl.Retry{}, 1}, {pawl.GiveBack{Interrupted: true}, 2}, {pawl.GiveBack{}, 2},
-		{pawl.Release{}, 2}, {pawl.Retry{}, 3}, {pawl.Done{}, 4},
+		{pawl.GiveBack{}, 1},
+		{pawl.Retry{}, 1},
+		{pawl.GiveBack{Interrupted: true}, 2},
+		{pawl.GiveBack{}, 2},
+		{pawl.Release{}, 2},
+		{pawl.Retry{}, 3},
+		{pawl.Done{}, 4},
 	} {
 		f.sweep(session)
 		job := f.claimOne(session)
