@@ -27,10 +27,9 @@ where exists (select 1 from pawl_job j
   where j.queue = ?1 and j.kind = k.kind and j.lane = l.column1 and j.session is null and j.run_at is null)`
 
 	// One reservation for each candidate, the tokens in the order of the queue.
-	takeHead = `update pawl_job set session = ?1, token = ?2 + c.n, attempt = attempt + 1
+	takeHead = `update pawl_job set session = ?1, token = ?2 + c.n, room = zeroblob(?5), attempt = attempt + 1
 from (select seq, row_number() over (order by seq) as n from (`
-	takeTail = `)) c where pawl_job.seq = c.seq
-returning id, token, kind, attempt, crashes, requeues, started <> 0, enqueued_at, ready_at, letter, envelope`
+	takeTail = `)) c where pawl_job.seq = c.seq`
 
 	takeLane    = `select seq from pawl_job where queue = ?3 and kind = ? and lane = ? and session is null and run_at is null`
 	takeOne     = `select seq from pawl_job where seq = ?`
@@ -47,13 +46,6 @@ where ready_at <= ?5`
 
 	selectKnownKinds = `select kind from pawl_kind where seen_at > ?1
 union select k.value from pawl_session s join json_each(s.info, '$.Kinds') k where s.ended_at is null and k.type = 'text'`
-
-	selectAttempts = `select a.job_id, a.record from pawl_job j join pawl_attempt a on a.job_id = j.id
-where j.session = ?1 and j.token > ?2 and j.token <= ?3 order by j.token, a.n`
-
-	anyVerdict     = `select 1 from pawl_verdict limit 1`
-	selectVerdicts = `select v.job_id, v.letter from pawl_job j join pawl_verdict v on v.job_id = j.id
-where j.session = ?1 and j.token > ?2 and j.token <= ?3`
 )
 
 // Lanes of a kind; see the schema.
@@ -93,8 +85,11 @@ type claim struct {
 	at       int64
 	openedAt int64
 	rules    rules
-	suspect  bool  // one may still be taken
-	base     int64 // tokens after it, up to Max of them, are this claim's
+	suspect  bool     // one may still be taken
+	drawn    bool     // the tokens are
+	base     int64    // tokens after it, up to Max of them, are this claim's
+	queues   []string // of the jobs taken, in the order of their tokens
+	kinds    []string // of the jobs taken, and perhaps more
 	jobs     []pawl.ClaimedJob
 }
 
@@ -104,7 +99,7 @@ func (c *claim) run(ctx context.Context) error {
 		return fmt.Errorf("read rules: %w", err)
 	}
 	for _, queue := range c.request.Queues {
-		if len(c.jobs) == c.request.Max {
+		if len(c.queues) == c.request.Max {
 			break
 		}
 		if c.rules.paused[queue] {
@@ -114,10 +109,12 @@ func (c *claim) run(ctx context.Context) error {
 			return fmt.Errorf("queue %s: %w", queue, err)
 		}
 	}
-	if len(c.jobs) == 0 {
+	if len(c.queues) == 0 {
 		return nil
 	}
-	slices.SortFunc(c.jobs, func(a, b pawl.ClaimedJob) int { return int(a.Token - b.Token) })
+	if err := c.read(ctx); err != nil {
+		return fmt.Errorf("read jobs: %w", err)
+	}
 	return c.addPast(ctx)
 }
 
@@ -131,6 +128,9 @@ func (c *claim) drain(ctx context.Context, queue string) error {
 	if len(fronts) == 0 {
 		return nil
 	}
+	for _, f := range fronts {
+		c.kinds = append(c.kinds, f.kind)
+	}
 	if c.request.Orphans != nil {
 		return c.takeOrphans(ctx, queue, fronts)
 	}
@@ -139,14 +139,15 @@ func (c *claim) drain(ctx context.Context, queue string) error {
 		return err
 	}
 	terms := make([]string, 0, len(fronts)+1)
-	args := []any{int64(c.request.Session), nil, queue, c.request.Max - len(c.jobs)}
-	for _, h := range fronts {
+	args := []any{int64(c.request.Session), nil, queue, c.request.Max - len(c.queues), nil}
+	for _, f := range fronts {
 		terms = append(terms, takeLane)
-		args = append(args, h.kind, h.lane)
+		args = append(args, f.kind, f.lane)
 	}
 	if suspect != nil {
 		terms = append(terms, takeOne)
 		args = append(args, *suspect)
+		c.suspect = false // if it is not taken here, nothing more is taken at all
 	}
 	return c.take(ctx, queue, numbered(merged(terms)), args)
 }
@@ -165,10 +166,10 @@ func merged(terms []string) string {
 	return strings.Join(terms, " union all ") + takeInOrder
 }
 
-// numbered gives the bare parameters numbers from 5 on.
+// numbered gives the bare parameters numbers from 6 on.
 func numbered(text string) string {
 	var b strings.Builder
-	next := 5
+	next := 6
 	for i := 0; i < len(text); i++ {
 		b.WriteByte(text[i])
 		if text[i] == '?' && (i+1 == len(text) || text[i+1] < '0' || text[i+1] > '9') {
@@ -179,31 +180,36 @@ func numbered(text string) string {
 	return b.String()
 }
 
-// take reserves the candidates, and adds the jobs.
+// take reserves the candidates.
 func (c *claim) take(ctx context.Context, queue, candidates string, args []any) error {
-	if c.base == 0 {
+	if !c.drawn {
 		last, _, err := selectOne(ctx, c.x, scanValue[int64], takeTokens, c.request.Max)
 		if err != nil {
 			return fmt.Errorf("draw tokens: %w", err)
 		}
-		c.base = last - int64(c.request.Max)
+		c.base, c.drawn = last-int64(c.request.Max), true
 	}
-	args[1] = c.base + int64(len(c.jobs))
-	jobs, err := selectRows(ctx, c.x, scanClaimed, takeHead+candidates+takeTail, args...)
+	args[1] = c.base + int64(len(c.queues))
+	args[4] = max(0, roomBytes-storedBytes(int64(c.request.Session))-storedBytes(c.base))
+	n, err := change(ctx, c.x, takeHead+candidates+takeTail, args...)
 	if err != nil {
 		return fmt.Errorf("reserve jobs: %w", err)
 	}
-	for i := range jobs {
-		jobs[i].Queue = queue
-		c.suspect = c.suspect && jobs[i].Crashes < pawl.CrashSuspect
-	}
-	c.jobs = append(c.jobs, jobs...)
+	c.queues = append(c.queues, slices.Repeat([]string{queue}, int(n))...)
 	return nil
 }
 
-func scanClaimed(rows *sql.Rows) (j pawl.ClaimedJob, err error) {
-	return j, rows.Scan((*idColumn)(&j.ID), &j.Token, &j.Kind, &j.Attempt, &j.Crashes, &j.Requeues, &j.Started,
-		(*timeColumn)(&j.EnqueuedAt), (*timeColumn)(&j.ReadyAt), (*idColumn)(&j.Letter), &j.Envelope)
+// roomBytes is the size of the column room in a job that is not reserved.
+const roomBytes = 10
+
+// storedBytes is how many bytes SQLite takes for an integer (file format, section 2.1).
+func storedBytes(n int64) int {
+	for i, most := range []int64{1, 1<<7 - 1, 1<<15 - 1, 1<<23 - 1, 1<<31 - 1, 1<<47 - 1} {
+		if n <= most {
+			return []int{0, 1, 2, 3, 4, 6}[i]
+		}
+	}
+	return 8
 }
 
 // front is a kind and a lane that have ready jobs.
@@ -212,19 +218,19 @@ type front struct {
 	lane int
 }
 
-func scanFront(rows *sql.Rows) (h front, err error) { return h, rows.Scan(&h.kind, &h.lane) }
+func scanFront(rows *sql.Rows) (f front, err error) { return f, rows.Scan(&f.kind, &f.lane) }
 
 // pickSuspect takes the lanes of suspects out, and finds the first of them if one may be taken.
 func (c *claim) pickSuspect(ctx context.Context, queue string, fronts []front) (rest []front, suspect *int64, err error) {
-	for _, h := range fronts {
-		if h.lane&laneSuspect == 0 {
-			rest = append(rest, h)
+	for _, f := range fronts {
+		if f.lane&laneSuspect == 0 {
+			rest = append(rest, f)
 			continue
 		}
 		if !c.suspect {
 			continue
 		}
-		seq, found, err := selectOne(ctx, c.x, scanValue[int64], selectFront, queue, h.kind, h.lane)
+		seq, found, err := selectOne(ctx, c.x, scanValue[int64], selectFront, queue, f.kind, f.lane)
 		if err != nil {
 			return nil, nil, fmt.Errorf("find suspect: %w", err)
 		}
@@ -233,58 +239,4 @@ func (c *claim) pickSuspect(ctx context.Context, queue string, fronts []front) (
 		}
 	}
 	return rest, suspect, nil
-}
-
-// addPast adds what is kept of the earlier life of the claimed jobs that have one.
-func (c *claim) addPast(ctx context.Context) error {
-	index := make(map[pawl.ID]*pawl.ClaimedJob)
-	for i := range c.jobs {
-		if j := &c.jobs[i]; j.Attempt > 1 || j.Requeues > 0 || j.Crashes > 0 {
-			index[j.ID] = j
-		}
-	}
-	args := []any{int64(c.request.Session), c.base, c.base + int64(len(c.jobs))}
-	if len(index) > 0 {
-		if err := c.addHistory(ctx, index, args); err != nil {
-			return fmt.Errorf("read history: %w", err)
-		}
-	}
-	if _, any, err := selectOne(ctx, c.x, scanValue[int64], anyVerdict); err != nil || !any {
-		return err
-	}
-	if err := c.addVerdicts(ctx, args); err != nil {
-		return fmt.Errorf("read verdicts: %w", err)
-	}
-	return nil
-}
-
-func (c *claim) addHistory(ctx context.Context, index map[pawl.ID]*pawl.ClaimedJob, args []any) error {
-	_, err := selectRows(ctx, c.x, func(rows *sql.Rows) (struct{}, error) {
-		var id pawl.ID
-		var record pawl.AttemptRecord
-		err := rows.Scan((*idColumn)(&id), jsonColumn{&record})
-		if j := index[id]; j != nil {
-			j.History = append(j.History, record)
-		}
-		return struct{}{}, err
-	}, selectAttempts, args...)
-	return err
-}
-
-func (c *claim) addVerdicts(ctx context.Context, args []any) error {
-	index := make(map[pawl.ID]*pawl.ClaimedJob, len(c.jobs))
-	for i := range c.jobs {
-		index[c.jobs[i].ID] = &c.jobs[i]
-	}
-	_, err := selectRows(ctx, c.x, func(rows *sql.Rows) (struct{}, error) {
-		var id pawl.ID
-		letter := new(pawl.DeadLetter)
-		err := rows.Scan((*idColumn)(&id), jsonColumn{letter})
-		if j := index[id]; j != nil && err == nil {
-			letter.Envelope = j.Envelope
-			j.Verdict = letter
-		}
-		return struct{}{}, err
-	}, selectVerdicts, args...)
-	return err
 }

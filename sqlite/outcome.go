@@ -13,7 +13,7 @@ import (
 const (
 	fence = ` where session = ?1 and token = ?2 and +id = ?3`
 
-	clear = `update pawl_job set session = null, token = null, cancel = 0, progress = null, `
+	clear = `update pawl_job set session = null, token = null, room = zeroblob(10), cancel = 0, progress = null, `
 
 	waitAgain = clear + `started = 0, run_at = ?4, ready_at = ?4` + fence
 	queueUp   = clear + `started = 0, seq = ?4, ready_at = ?5` + fence

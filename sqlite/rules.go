@@ -16,12 +16,12 @@ type rules struct {
 
 // allow reports whether jobs of a kind and lane may be taken. A kind that starts off runs only while it is switched on,
 // any other one unless it is switched off.
-func (r rules) allow(h front) bool {
-	if r.kinds[h.kind] == r.others {
+func (r rules) allow(f front) bool {
+	if r.kinds[f.kind] == r.others {
 		return false
 	}
-	on, set := r.on[h.kind]
-	if h.lane&laneSwitched != 0 {
+	on, set := r.on[f.kind]
+	if f.lane&laneSwitched != 0 {
 		return on
 	}
 	return on || !set
@@ -65,10 +65,10 @@ func (c *claim) takeOrphans(ctx context.Context, queue string, fronts []front) e
 	if c.openedAt > before {
 		return nil
 	}
-	left := c.request.Max - len(c.jobs)
+	left := c.request.Max - len(c.queues)
 	var seqs []int64
-	for _, h := range fronts {
-		old, err := selectRows(ctx, c.x, scanValue[int64], selectOld, queue, h.kind, h.lane, max(4*left, 100), before)
+	for _, f := range fronts {
+		old, err := selectRows(ctx, c.x, scanValue[int64], selectOld, queue, f.kind, f.lane, max(4*left, 100), before)
 		if err != nil {
 			return fmt.Errorf("find orphans: %w", err)
 		}
@@ -82,5 +82,5 @@ func (c *claim) takeOrphans(ctx context.Context, queue string, fronts []front) e
 	for _, seq := range seqs[:min(left, len(seqs))] {
 		list.add(seq)
 	}
-	return c.take(ctx, queue, takeListed, []any{int64(c.request.Session), nil, list.json()})
+	return c.take(ctx, queue, takeListed, []any{int64(c.request.Session), nil, list.json(), nil, nil})
 }

@@ -36,7 +36,7 @@ where j.seq is null or j.cancel <> 0 order by t.key`
 	endSession = `update pawl_session set ended_at = ?2, busy = 0 where id = ?1 and ended_at is null`
 
 	// What must not run twice and was started keeps its mark.
-	giveBackHeld = `update pawl_job set seq = iif(seq > 0, seq - 4611686018427387904, seq), session = null, token = null,
+	giveBackHeld = `update pawl_job set seq = iif(seq > 0, seq - 4611686018427387904, seq), session = null, token = null, room = zeroblob(10),
 attempt = attempt - 1, cancel = 0, progress = null, ready_at = ?2 where session = ?1`
 )
 

@@ -28,7 +28,7 @@ select j.id, coalesce((select max(n) from pawl_attempt a where a.job_id = j.id),
 from json_each(?1) t join pawl_job j on j.seq = t.value where not ` + unmarked
 	trimCrashed = `delete from pawl_attempt where job_id in (select j.id from json_each(?1) t join pawl_job j on j.seq = t.value)
 and n <= (select max(n) from pawl_attempt b where b.job_id = pawl_attempt.job_id) - ?2`
-	recoverJobs = `update pawl_job set seq = iif(seq > 0, seq - 4611686018427387904, seq), session = null, token = null,
+	recoverJobs = `update pawl_job set seq = iif(seq > 0, seq - 4611686018427387904, seq), session = null, token = null, room = zeroblob(10),
 attempt = attempt - ` + unmarked + `, crashes = crashes + ` + charged + `,
 lane = starts_off + 2 * (crashes + ` + charged + ` >= ?3), cancel = 0, progress = null, ready_at = ?4 where seq in (select value from json_each(?1))`
 

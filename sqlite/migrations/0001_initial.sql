@@ -29,6 +29,8 @@ create table pawl_job (
   cancel      integer not null default 0,
   session     integer,          -- null unless reserved
   token       integer,
+  room        blob    not null default x'00000000000000000000', -- bytes that a claim trades for session and token, so
+                                -- that the row keeps its size and is overwritten in its place
   run_at      integer,          -- null unless scheduled
   ready_at    integer not null, -- when it became, or becomes, ready
   enqueued_at integer not null,
@@ -46,7 +48,7 @@ create index pawl_job_care  on pawl_job (session)           where session is not
 -- Jobs that have ended: remembered so that an id is accepted once, and kept to be looked at. No envelope when history
 -- is off.
 create table pawl_done (
-  id          blob    primary key,
+  id          blob    not null unique,
   kind        text    not null,
   queue       text    not null,
   state       text    not null, -- done, dead, removed
@@ -55,7 +57,7 @@ create table pawl_done (
   finished_at integer not null,
   letter      blob,
   envelope    blob
-) strict, without rowid;
+) strict;
 create index pawl_done_finished on pawl_done (finished_at);
 
 -- The rest is touched only by jobs that need it.
