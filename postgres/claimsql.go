@@ -1,0 +1,82 @@
+package postgres
+
+import "strings"
+
+// A claim looks along lanes: a queue, a position from which on, a bound before which, and a window, the length of the
+// stretch that it examines at most. Lanes come in order of priority. For each it finds the first job there is (lo), the
+// last one in the window (hi), and whether there are more behind the window (open). It takes nothing from behind a lane
+// that is open, since what is there comes first.
+//
+// $1 is the session, $2-$5 the lanes, $6 the kinds, $7 the number of jobs. The rows of the answer: one header (what 0),
+// one for each lane (1), one for each job (2).
+const claimTemplate = `with me as materialized (
+  select 1 from {s}.session where id = $1 and ended_at is null{opened} for share
+), rule as materialized (
+  select coalesce(array_agg(name) filter (where what = 'kind' and not value), '{}') as off_kinds,
+    coalesce(array_agg(name) filter (where what = 'kind' and value), '{}') as on_kinds,
+    coalesce(array_agg(name) filter (where what = 'queue' and value), '{}') as paused
+  from (select what, name, value from {s}.switch where until is null or until > now() order by what, name) w
+), lane as materialized (
+  select n.ord, n.queue, l.seq as lo, least(l.seq + n.win, n.bound) as stop,
+    (select h.seq from {s}.job h where h.queue = n.queue and h.run_at is null{rows} and h.seq >= l.seq
+      and h.seq < least(l.seq + n.win, n.bound) order by h.seq desc limit 1) as hi,
+    l.seq is not null and exists (select 1 from {s}.job o where o.queue = n.queue and o.run_at is null{rows}
+      and o.seq >= least(l.seq + n.win, n.bound) and o.seq < n.bound) as open
+  from unnest($2::int[], $3::bigint[], $4::bigint[], $5::bigint[]) with ordinality n (queue, start, bound, win, ord)
+  left join lateral (select j.seq from {s}.job j where j.queue = n.queue and j.run_at is null{rows}
+    and j.seq >= n.start and j.seq < n.bound order by j.seq limit 1) l on true
+  where exists (select 1 from me) and n.queue <> all ((select paused from rule)::int[])
+), pick as materialized (
+  select p.tid, lane.ord from lane cross join lateral (
+    select j.ctid as tid from {s}.job j
+    where j.queue = lane.queue and j.run_at is null and j.seq >= lane.lo and j.seq < lane.stop
+      and j.holder is null and j.kind = any ($6::int[]) and {which}
+      and j.kind <> all ((select off_kinds from rule)::int[])
+      and (j.flags & 2 = 0 or j.kind = any ((select on_kinds from rule)::int[]))
+    order by j.seq limit $7 for update skip locked) p
+  where lane.ord <= coalesce((select min(ord) from lane where open), 2147483647)
+  limit $7
+), taken as (
+  update {s}.job j set holder = $1, claim = nextval('{l}.claim_seq'), attempt = j.attempt + 1
+  from pick where j.ctid = pick.tid
+  returning pick.ord, j.seq, j.id, j.claim, j.kind, j.attempt, j.crashes, j.requeues, j.flags, j.started, j.enqueued_at,
+    j.ready_at, j.letter, j.envelope
+)
+select 2::smallint, ord::int, seq, id, claim, kind, attempt, crashes::int, requeues, flags::int, started is not null,
+  enqueued_at, ready_at, letter, envelope from taken
+union all
+select 1::smallint, ord::int, lo, null, hi, null, null, null, null, null, open, null, null, null, null from lane
+union all
+select 0::smallint, 0, pg_snapshot_xmin(w.x)::text::bigint, null, pg_snapshot_xmax(w.x)::text::bigint, null, null, null, null,
+  (exists (select 1 from me))::int + 2 * (exists (select 1 from {s}.job where run_at is null and crashes >= 2 and holder is null))::int,
+  null, now(), null, null, convert_to((select off_kinds::text || on_kinds::text from rule), 'UTF8')
+from pg_current_snapshot() w (x)`
+
+// claimKind tells claims apart by the jobs that they may take.
+type claimKind struct{ opened, rows, which string }
+
+var (
+	claimAny      = claimKind{which: "j.crashes < 2"}
+	claimSuspects = claimKind{rows: " and crashes >= 2", which: "j.crashes >= 2"}
+
+	// Orphans have been ready for $8 microseconds, and the session has been open all the while.
+	claimOrphans = claimKind{
+		opened: " and opened_at <= now() - $8::bigint * interval '1 microsecond'",
+		which:  "coalesce(j.ready_at, j.enqueued_at) <= now() - $8::bigint * interval '1 microsecond'",
+	}
+)
+
+func claimText(k claimKind) string {
+	return strings.NewReplacer("{opened}", k.opened, "{rows}", k.rows, "{which}", k.which).Replace(claimTemplate)
+}
+
+const (
+	// Kinds that nobody has registered for $1 microseconds; with 0, whatever is not in $2.
+	selectOrphanKinds = `select k.name from {s}.kind k
+where k.name <> all ($2::int[]) and ($1::bigint = 0 or coalesce(k.seen_at < now() - $1::bigint * interval '1 microsecond', true)
+  and not exists (select 1 from {s}.session s where s.ended_at is null and k.name = any (s.kinds)))`
+
+	selectAttempts = `select u.id, a.record from unnest($1::uuid[]) u (id), lateral (
+  select n, record from {s}.attempt a where a.job_id = u.id order by n desc limit 20) a order by u.id, a.n`
+	selectVerdicts = `select job_id, letter from {s}.verdict where job_id = any ($1::uuid[])`
+)

@@ -1,0 +1,211 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/postgres"
+	"github.com/pawljobs/pawl/storetest"
+)
+
+// server is the URL of the PostgreSQL that tests work on.
+func server(t testing.TB) string {
+	t.Helper()
+	url := os.Getenv("PAWL_TEST_POSTGRES")
+	if url == "" {
+		t.Skip("PAWL_TEST_POSTGRES is not set: run the tests by scripts/with-services, which starts a server")
+	}
+	return url
+}
+
+func TestConformance(t *testing.T) {
+	server(t)
+	storetest.Run(t, harness())
+}
+
+func harness() storetest.Harness {
+	return storetest.Harness{Open: openFresh, Reopen: reopen, Backdate: backdate, Begin: begin}
+}
+
+// inSchema is a store that remembers where it is.
+type inSchema struct {
+	*postgres.Store
+	operatorStub
+	url    string
+	config postgres.Config
+}
+
+func openFresh(t testing.TB, o storetest.Options) storetest.Store {
+	t.Helper()
+	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t)}
+	if o.NoHistory {
+		config.History = -1
+	}
+	return openIn(t, server(t), config)
+}
+
+// freshSchema is a name that no other test has, which needs its quotes. What it names is dropped after the test.
+func freshSchema(t testing.TB) string {
+	t.Helper()
+	name := `Te"st's ` + strings.ToLower(rand.Text())
+	t.Cleanup(func() {
+		execute(t, server(t), "drop schema if exists "+pgx.Identifier{name}.Sanitize()+" cascade")
+	})
+	return name
+}
+
+func execute(t testing.TB, url, statement string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func openIn(t testing.TB, url string, config postgres.Config) inSchema {
+	t.Helper()
+	store, err := postgres.Open(t.Context(), url, config)
+	if err != nil {
+		t.Fatalf("open store: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return inSchema{store, operatorStub{t}, url, config}
+}
+
+func reopen(t testing.TB, s storetest.Store) storetest.Store {
+	t.Helper()
+	return openIn(t, s.(inSchema).url, s.(inSchema).config)
+}
+
+// backdate moves every time in the schema.
+func backdate(t testing.TB, s storetest.Store, by time.Duration) {
+	t.Helper()
+	store := s.(inSchema)
+	execute(t, store.url, fmt.Sprintf(`do $do$
+declare
+  c record;
+begin
+  for c in select a.attrelid::regclass as tab, string_agg(format('%%1$I = %%1$I - interval ''%d microseconds''', a.attname), ', ') as moves
+    from pg_attribute a join pg_class k on k.oid = a.attrelid
+    where k.relnamespace = %s::regnamespace and k.relkind = 'r' and a.atttypid = 'timestamptz'::regtype and not a.attisdropped
+    group by a.attrelid
+  loop
+    execute 'update ' || c.tab || ' set ' || c.moves;
+  end loop;
+end $do$`, by.Microseconds(), literal(pgx.Identifier{store.config.Schema}.Sanitize())))
+}
+
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+func begin(t testing.TB, s storetest.Store) storetest.Tx {
+	t.Helper()
+	store := s.(inSchema)
+	conn, err := pgx.Connect(t.Context(), store.url)
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("begin: %v", err)
+	}
+	return storetest.Tx{
+		Enqueuer: store.Tx(tx),
+		Commit:   func() error { return tx.Commit(t.Context()) },
+		Rollback: func() error { return tx.Rollback(context.Background()) },
+	}
+}
+
+// operatorStub stands where the operator's half of the store will.
+type operatorStub struct{ t testing.TB }
+
+func (o operatorStub) RecordDeaths(context.Context, []pawl.DeadLetter) (r []pawl.Recorded, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Letters(context.Context, pawl.LetterFilter, pawl.Page) (r pawl.LetterPage, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Letter(context.Context, pawl.ID) (r pawl.DeadLetter, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) CountLetters(context.Context, pawl.LetterFilter) (r int, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) MoveLetters(context.Context, []pawl.Move) (r []error, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) ForgetLetter(context.Context, pawl.ID, pawl.By) (r bool, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Audit(context.Context, pawl.AuditFilter, pawl.Page) (r pawl.AuditPage, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Jobs(context.Context, pawl.JobFilter, pawl.Page) (r pawl.JobPage, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Job(context.Context, pawl.ID) (r pawl.JobView, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Queues(context.Context) (r []pawl.QueueView, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) ClearQueue(context.Context, string, pawl.By) (r int, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) SwitchKind(context.Context, pawl.KindSwitch, pawl.By) (_ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) PauseQueue(context.Context, pawl.QueuePause, pawl.By) (_ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Switches(context.Context) (r pawl.Switches, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Hosts(context.Context) (r []pawl.HostView, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) ClaimAlerts(context.Context, pawl.AlertClaim) (r []pawl.AlertTask, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) SettleAlerts(context.Context, []pawl.AlertResult) (r []error, _ error) {
+	o.t.Skip("operator")
+	return
+}
+func (o operatorStub) Sinks(context.Context) (r []pawl.SinkView, _ error) {
+	o.t.Skip("operator")
+	return
+}

@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Conditions by their SQLSTATE.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
+	undefinedTable       = "42P01"
+	insufficientRights   = "42501"
+)
+
+// state is the SQLSTATE of an error that the server sent, or "".
+func state(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// collided reports that PostgreSQL undid a transaction for the sake of another: it can be run again at once.
+func collided(err error) bool {
+	code := state(err)
+	return code == serializationFailure || code == deadlockDetected
+}
+
+// mostTries is how often a transaction that collides is run in all.
+const mostTries = 5
+
+func collisionWait(try int) time.Duration {
+	return time.Duration(rand.Int64N(int64(5*time.Millisecond) << try))
+}
+
+// affectsAll reports whether an error says nothing about the jobs of a batch: smaller batches would fail with it too.
+// All but what the server says about data is of that sort: the connection, the server's own state, its resources.
+func affectsAll(err error) bool {
+	code := state(err)
+	if len(code) < 2 {
+		return true
+	}
+	switch code[:2] {
+	case "22", "23", "42", "54", "P0", "XX":
+		return false
+	}
+	return code != lockNotAvailable && !collided(err)
+}
+
+// explain says what a failure means to the caller.
+func (s *Store) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.background.Err() != nil:
+		return errors.Join(pawl.ErrClosed, err)
+	case state(err) == lockNotAvailable:
+		return fmt.Errorf("%w: %w", pawl.ErrBusy, err)
+	case ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)):
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// missing names the relation that an undefined table error is about.
+func missing(err error, part string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == undefinedTable && strings.Contains(e.Message, part)
+}

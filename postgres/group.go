@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawljobs/pawl"
+)
+
+// grouper gathers the calls that enqueue few jobs. What waits when a connection is free goes as one statement; a lone
+// call goes at once.
+type grouper struct {
+	mu      sync.Mutex
+	waiting []*groupCall
+	notify  chan struct{}
+}
+
+type groupCall struct {
+	in     *insertion
+	taken  bool
+	err    error
+	answer chan struct{}
+}
+
+func newGrouper() *grouper { return &grouper{notify: make(chan struct{}, 1)} }
+
+func (g *grouper) add(c *groupCall) {
+	g.mu.Lock()
+	g.waiting = append(g.waiting, c)
+	g.mu.Unlock()
+	poke(g.notify)
+}
+
+// take returns what waits, up to a statement's worth.
+func (g *grouper) take() []*groupCall {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, jobs := 0, 0
+	for n < len(g.waiting) && jobs+len(g.waiting[n].in.jobs) <= insertBatch {
+		jobs += len(g.waiting[n].in.jobs)
+		g.waiting[n].taken = true
+		n++
+	}
+	group := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	if len(g.waiting) > 0 {
+		poke(g.notify)
+	} else {
+		g.waiting = nil
+	}
+	return group
+}
+
+// withdraw takes back a call that was not begun.
+func (g *grouper) withdraw(c *groupCall) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.taken {
+		return false
+	}
+	for i, other := range g.waiting {
+		if other == c {
+			g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
+			break
+		}
+	}
+	return true
+}
+
+// enqueueInGroup waits for the commit. A caller that gives up before its call was begun has stored nothing; after that
+// it waits for the outcome, which the store's timeouts bound.
+func (s *Store) enqueueInGroup(ctx context.Context, in *insertion) error {
+	c := &groupCall{in: in, answer: make(chan struct{})}
+	s.enqueues.add(c)
+	select {
+	case <-c.answer:
+		return c.err
+	case <-ctx.Done():
+		if s.enqueues.withdraw(c) {
+			return context.Cause(ctx)
+		}
+	case <-s.background.Done():
+		if s.enqueues.withdraw(c) {
+			return pawl.ErrClosed
+		}
+	}
+	<-c.answer
+	return c.err
+}
+
+// runGroups stores groups until the store is closed.
+func (s *Store) runGroups() {
+	for {
+		select {
+		case <-s.enqueues.notify:
+		case <-s.background.Done():
+			return
+		}
+		for group := s.enqueues.take(); len(group) > 0; group = s.enqueues.take() {
+			s.storeGroup(group)
+		}
+	}
+}
+
+// storeGroup stores a group together, and where that fails for the sake of its jobs, each call by itself, so that the
+// culprit fails alone.
+func (s *Store) storeGroup(group []*groupCall) {
+	err := s.insertGroup(group)
+	if err == nil || len(group) == 1 || affectsAll(err) {
+		answer(group, err)
+		return
+	}
+	for _, c := range group {
+		answer([]*groupCall{c}, s.insertGroup([]*groupCall{c}))
+	}
+}
+
+func answer(group []*groupCall, err error) {
+	for _, c := range group {
+		c.err = err
+		close(c.answer)
+	}
+}
+
+func (s *Store) insertGroup(group []*groupCall) error {
+	if len(group) == 1 {
+		return s.insert(s.background, group[0].in)
+	}
+	all := &insertion{store: s, slots: group[0].in.slots}
+	for _, c := range group {
+		all.jobs = append(all.jobs, c.in.jobs...)
+		all.kinds = append(all.kinds, c.in.kinds...)
+		all.queues = append(all.queues, c.in.queues...)
+		all.full = all.full || c.in.full
+	}
+	all.results = make([]pawl.Enqueued, len(all.jobs))
+	if err := s.insert(s.background, all); err != nil {
+		return err
+	}
+	rest := all.results
+	for _, c := range group {
+		n := len(c.in.jobs)
+		c.in.results, rest = rest[:n:n], rest[n:]
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"sync"
+
+	"github.com/pawljobs/pawl"
+)
+
+// holdings is what the sessions of this handle hold, so that a session can be closed without a search.
+type holdings struct {
+	mu       sync.Mutex
+	sessions map[pawl.SessionID]*holding
+}
+
+type holding struct {
+	jobs map[pawl.Token]pawl.ID
+	lost bool // the reply of a claim never came
+}
+
+func newHoldings() *holdings { return &holdings{sessions: map[pawl.SessionID]*holding{}} }
+
+func (h *holdings) open(session pawl.SessionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions[session] = &holding{jobs: map[pawl.Token]pawl.ID{}}
+}
+
+func (h *holdings) close(session pawl.SessionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sessions, session)
+}
+
+func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.sessions[session]
+	if held == nil {
+		return
+	}
+	for i := range jobs {
+		held.jobs[jobs[i].Token] = jobs[i].ID
+	}
+}
+
+// settle takes out what was settled or is not the session's any more.
+func (h *holdings) settle(session pawl.SessionID, settlements []pawl.Settlement, results []error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.sessions[session]
+	if held == nil {
+		return
+	}
+	for i := range settlements {
+		if results[i] == nil {
+			delete(held.jobs, settlements[i].Token)
+		}
+	}
+}
+
+// lostTrack notes that the session may hold more than is known.
+func (h *holdings) lostTrack(session pawl.SessionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held := h.sessions[session]; held != nil {
+		held.lost = true
+	}
+}
+
+// all returns what a session holds, and whether that is surely all.
+func (h *holdings) all(session pawl.SessionID) (held []pawl.Reservation, sure bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.sessions[session]
+	if s == nil {
+		return nil, false
+	}
+	for token, id := range s.jobs {
+		held = append(held, pawl.Reservation{ID: id, Token: token})
+	}
+	return held, !s.lost
+}

@@ -1,0 +1,239 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Flags of a job.
+const (
+	flagOnce       = 1
+	flagStartsOff  = 2
+	flagSide       = 4 // has rows in attempt or verdict
+	flagCancel     = 8
+	flagKeyWaiting = 16 // its unique key counts only while it waits
+)
+
+const (
+	insertPlain = `insert into {s}.job (id, queue, kind, flags, envelope)
+select * from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[])
+on conflict (id) do nothing returning id`
+
+	// Zeros stand for nulls. $6 are delays and $7 and $8 are times, all in microseconds.
+	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey)
+select id, queue, kind, flags, envelope, case when due > now() then due end,
+  case when due > now() then due when enqueued <> 0 then now() end,
+  case when enqueued <> 0 then 'epoch'::timestamptz + enqueued * interval '1 microsecond' else now() end,
+  nullif(letter, '00000000-0000-0000-0000-000000000000'), nullif(ukey, '00000000-0000-0000-0000-000000000000')
+from (select *, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 microsecond'
+    else now() + delay * interval '1 microsecond' end as due
+  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[])
+    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey)) t
+on conflict (id) do nothing returning id`
+
+	// An id whose job has ended is not accepted again. That is looked for after the insert: before it, the job could
+	// end in between and be missed in both places.
+	removeEnded = `with ended as materialized (
+  select u.id from unnest($1::uuid[]) u (id), lateral ({union} limit 1) d)
+delete from {s}.job j using ended where j.id = ended.id returning j.id`
+	endedTerm = `select 1 from {t} where id = u.id`
+)
+
+// insertion is the storing of one or several calls' jobs, all or none.
+type insertion struct {
+	store   *Store
+	jobs    []pawl.NewJob
+	kinds   []int32
+	queues  []int32
+	results []pawl.Enqueued
+	slots   slotSet
+	full    bool // some job has more than the plain columns
+	special bool // some job has a unique key or comes from a letter
+	notify  bool // in the transaction itself
+}
+
+// newInsertion looks up what the jobs need to be stored. It must not be called while a connection is held.
+func (s *Store) newInsertion(ctx context.Context, jobs []pawl.NewJob) (*insertion, error) {
+	slots, err := s.currentSlots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := s.insertionOf(jobs, slots)
+	if kinds, queues := in.number(); len(kinds)+len(queues) > 0 {
+		if err := s.number(ctx, kinds, queues); err != nil {
+			return nil, err
+		}
+		in.number()
+	}
+	return in, nil
+}
+
+// insertionOf is newInsertion for jobs whose names have numbers.
+func (s *Store) insertionOf(jobs []pawl.NewJob, slots slotSet) *insertion {
+	in := &insertion{
+		store: s, jobs: jobs, slots: slots, results: make([]pawl.Enqueued, len(jobs)),
+		kinds: make([]int32, len(jobs)), queues: make([]int32, len(jobs)),
+	}
+	for i := range jobs {
+		job := &jobs[i]
+		in.special = in.special || job.Unique.Key != "" || !job.Letter.IsZero()
+		in.full = in.full || in.special || job.Delay != 0 || !job.RunAt.IsZero() || !job.EnqueuedAt.IsZero()
+	}
+	return in
+}
+
+// isPlain reports whether the steps of run need no transaction around them.
+func (in *insertion) isPlain() bool { return !in.special }
+
+// number fills in the numbers of the jobs' kinds and queues, and returns the names that have none.
+func (in *insertion) number() (kinds, queues []string) {
+	n := &in.store.names
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for i := range in.jobs {
+		in.kinds[i], in.queues[i] = n.numbers[in.jobs[i].Kind], n.numbers[in.jobs[i].Queue]
+		if in.kinds[i] == 0 {
+			kinds = append(kinds, in.jobs[i].Kind)
+		}
+		if in.queues[i] == 0 {
+			queues = append(queues, in.jobs[i].Queue)
+		}
+	}
+	return kinds, queues
+}
+
+// run stores the jobs and fills the results.
+func (in *insertion) run(ctx context.Context, x execer) error {
+	for i := range in.jobs {
+		in.results[i] = pawl.Enqueued{ID: in.jobs[i].ID}
+	}
+	rows := make([]int, len(in.jobs))
+	for i := range rows {
+		rows[i] = i
+	}
+	if in.special {
+		a := admission{insertion: in, x: x}
+		var err error
+		if rows, err = a.admit(ctx); err != nil {
+			return err
+		}
+	}
+	return in.insertRows(ctx, x, rows)
+}
+
+// insertRows stores the jobs at these indices.
+func (in *insertion) insertRows(ctx context.Context, x execer, rows []int) error {
+	there := make(map[pawl.ID]bool)
+	stored, removed := 0, 0
+	var one idColumn
+	steps := make([]step, 0, 4)
+	for start := 0; start < len(rows); start += insertBatch {
+		part := rows[start:min(start+insertBatch, len(rows))]
+		insert := in.statement(part)
+		insert.row = func(scan func(...any) error) error {
+			stored++
+			if len(rows) > 1 {
+				if err := scan(&one); err != nil {
+					return err
+				}
+				there[pawl.ID(one)] = true
+			}
+			return nil
+		}
+		steps = append(steps, insert)
+		if len(in.slots.live) > 0 {
+			steps = append(steps, step{sql: in.slots.texts.removeEnded, args: insert.args[:1], row: func(scan func(...any) error) error {
+				removed++
+				err := scan(&one)
+				there[pawl.ID(one)] = false
+				return err
+			}})
+		}
+	}
+	if in.notify {
+		steps = append(steps, step{sql: `select pg_notify($1, '')`, args: []any{in.store.schema.channel}})
+	}
+	if err := x.do(ctx, steps...); err != nil {
+		return fmt.Errorf("insert jobs: %w", err)
+	}
+	in.mark(rows, there, stored, removed)
+	return nil
+}
+
+// mark says of the jobs that were not stored that their ids were there.
+func (in *insertion) mark(rows []int, there map[pawl.ID]bool, stored, removed int) {
+	if removed == 0 && stored == len(rows) {
+		return
+	}
+	for _, i := range rows {
+		id := in.jobs[i].ID
+		if !there[id] {
+			in.results[i].Status = pawl.Repeated
+		}
+		there[id] = false // the second of a batch is a repeat
+	}
+}
+
+// statement is the insert of the jobs at these indices.
+func (in *insertion) statement(rows []int) step {
+	n := len(rows)
+	ids, queues, kinds := make(idList, n), make([]int32, n), make([]int32, n)
+	flags, envelopes := make([]int16, n), make([][]byte, n)
+	for r, i := range rows {
+		job := &in.jobs[i]
+		ids[r], queues[r], kinds[r], flags[r], envelopes[r] = job.ID, in.queues[i], in.kinds[i], flagsOf(job), job.Envelope
+	}
+	if !in.full {
+		return step{sql: in.store.sql.insertPlain, args: []any{ids, queues, kinds, flags, envelopes}}
+	}
+	delays, ats, enqueued := make([]int64, n), make([]int64, n), make([]int64, n)
+	letters, keys := make(idList, n), make(idList, n)
+	for r, i := range rows {
+		job := &in.jobs[i]
+		delays[r], ats[r], enqueued[r] = microseconds(job.Delay), epochMicros(job.RunAt), epochMicros(job.EnqueuedAt)
+		letters[r] = job.Letter
+		if job.Unique.Key != "" && job.Unique.Scope != pawl.UniqueForPeriod {
+			keys[r] = keyHash(job.Unique.Key)
+		}
+	}
+	return step{
+		sql:  in.store.sql.insertFull,
+		args: []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys},
+	}
+}
+
+func flagsOf(job *pawl.NewJob) (flags int16) {
+	if job.Once {
+		flags |= flagOnce
+	}
+	if job.StartsOff {
+		flags |= flagStartsOff
+	}
+	if job.Unique.Key != "" && job.Unique.Scope == pawl.UniqueWaiting {
+		flags |= flagKeyWaiting
+	}
+	return flags
+}
+
+// microseconds rounds up: a wait is never shortened.
+func microseconds(d time.Duration) int64 {
+	return int64((max(d, 0) + time.Microsecond - 1) / time.Microsecond)
+}
+
+// epochMicros is the first time of the database's that is not before t; 0 for the zero time.
+func epochMicros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	micros := t.UnixMicro()
+	if time.UnixMicro(micros).Before(t) {
+		micros++
+	}
+	if micros == 0 {
+		micros = 1
+	}
+	return micros
+}

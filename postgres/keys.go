@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/pawljobs/pawl"
+)
+
+const (
+	selectLetterJobs = `select id, job_id from {s}.letter where id = any($1::uuid[]) and job_id is not null`
+
+	// Callers who want the same key wait here for each other's end. Keys come sorted.
+	lockKeys = `insert into {s}.key (hash, purge_at) select h, now() + interval '1 day' from unnest($1::uuid[]) h
+on conflict (hash) do update set purge_at = greatest(key.purge_at, excluded.purge_at)`
+
+	selectKnown = `select u.id, exists (select 1 from {s}.job j where j.id = u.id)
+from unnest($1::uuid[]) u (id) where exists (select 1 from {s}.job j where j.id = u.id){or}`
+	knownTerm = ` or exists (select 1 from {t} where id = u.id)`
+
+	selectHolders = `select ukey, id from {s}.job where ukey = any($1::uuid[]) and (flags & 16 = 0 or holder is null)
+union all
+select hash, job_id from {s}.key where hash = any($1::uuid[]) and until_at > now()`
+
+	holdKeys = `update {s}.key k set job_id = t.id, until_at = now() + t.period * interval '1 microsecond',
+  purge_at = now() + t.period * interval '1 microsecond'
+from unnest($1::uuid[], $2::uuid[], $3::bigint[]) t (hash, id, period) where k.hash = t.hash`
+
+	forgetAttempts = `delete from {s}.attempt where job_id = any($1::uuid[])`
+	forgetVerdicts = `delete from {s}.verdict where job_id = any($1::uuid[])`
+)
+
+// keyHash stands for a unique key: half of its SHA-256.
+func keyHash(key string) (hash pawl.ID) {
+	sum := sha256.Sum256([]byte(key))
+	copy(hash[:], sum[:])
+	return hash
+}
+
+// admission decides on jobs with unique keys, and makes way for those that are retried under their own id.
+type admission struct {
+	*insertion
+	x       execer
+	died    map[pawl.ID]pawl.ID   // by letter, the job that died
+	known   map[pawl.ID]bool      // ids that were accepted before; true: the job lives
+	holders map[pawl.ID][]pawl.ID // by key, the jobs that hold it
+}
+
+// admit returns the indices of the jobs to insert.
+func (a *admission) admit(ctx context.Context) (rows []int, err error) {
+	if err := a.look(ctx); err != nil {
+		return nil, fmt.Errorf("look up ids and keys: %w", err)
+	}
+	var retried idList
+	held := struct {
+		keys, ids idList
+		periods   []int64
+	}{}
+	for i := range a.jobs {
+		job, result := &a.jobs[i], &a.results[i]
+		if *result = a.decide(job); result.Status != pawl.Accepted {
+			continue
+		}
+		rows = append(rows, i)
+		if a.isRetried(job) {
+			retried = append(retried, job.ID)
+		}
+		if job.Unique.Key != "" && job.Unique.Scope == pawl.UniqueForPeriod {
+			held.keys, held.ids = append(held.keys, keyHash(job.Unique.Key)), append(held.ids, job.ID)
+			held.periods = append(held.periods, microseconds(job.Unique.Period))
+		}
+	}
+	var steps []step
+	if len(retried) > 0 {
+		for _, one := range a.slots.live {
+			steps = append(steps, step{sql: a.store.slotText(`delete from {s}.{t} where id = any($1::uuid[])`, one), args: []any{retried}})
+		}
+		steps = append(steps, step{sql: a.store.sql.forgetAttempts, args: []any{retried}}, step{sql: a.store.sql.forgetVerdicts, args: []any{retried}})
+	}
+	if len(held.keys) > 0 {
+		steps = append(steps, step{sql: a.store.sql.holdKeys, args: []any{held.keys, held.ids, held.periods}})
+	}
+	if len(steps) == 0 {
+		return rows, nil
+	}
+	return rows, a.x.do(ctx, steps...)
+}
+
+// look reads what decisions are made by: first the keys are locked, then, in a statement of its own that sees what
+// others have committed meanwhile, it is read who holds them.
+func (a *admission) look(ctx context.Context) error {
+	a.died, a.known, a.holders = map[pawl.ID]pawl.ID{}, map[pawl.ID]bool{}, map[pawl.ID][]pawl.ID{}
+	ids, letters, keys := idList{}, idList{}, idList{}
+	for i := range a.jobs {
+		job := &a.jobs[i]
+		ids = append(ids, job.ID)
+		if !job.Letter.IsZero() {
+			letters = append(letters, job.Letter)
+		}
+		if job.Unique.Key != "" {
+			keys = append(keys, keyHash(job.Unique.Key))
+		}
+	}
+	slices.SortFunc(keys, func(a, b pawl.ID) int { return bytes.Compare(a[:], b[:]) })
+	keys = slices.Compact(keys)
+	var first, second idColumn
+	var steps []step
+	if len(keys) > 0 {
+		steps = append(steps, step{sql: a.store.sql.lockKeys, args: []any{keys}})
+		steps = append(steps, step{sql: a.store.sql.selectHolders, args: []any{keys}, row: func(scan func(...any) error) error {
+			err := scan(&first, &second)
+			a.holders[pawl.ID(first)] = append(a.holders[pawl.ID(first)], pawl.ID(second))
+			return err
+		}})
+	}
+	if len(letters) > 0 {
+		steps = append(steps, step{sql: a.store.sql.selectLetterJobs, args: []any{letters}, row: func(scan func(...any) error) error {
+			err := scan(&first, &second)
+			a.died[pawl.ID(first)] = pawl.ID(second)
+			return err
+		}})
+	}
+	var living bool
+	steps = append(steps, step{sql: a.slots.texts.selectKnown, args: []any{ids}, row: func(scan func(...any) error) error {
+		err := scan(&first, &living)
+		a.known[pawl.ID(first)] = living
+		return err
+	}})
+	return a.x.do(ctx, steps...)
+}
+
+// isRetried reports whether a job goes back under the id that it died with.
+func (a *admission) isRetried(job *pawl.NewJob) bool {
+	return !job.Letter.IsZero() && a.died[job.Letter] == job.ID
+}
+
+// decide says what becomes of one job, and remembers it for those after it.
+func (a *admission) decide(job *pawl.NewJob) pawl.Enqueued {
+	living, known := a.known[job.ID]
+	if known && (living || !a.isRetried(job)) {
+		return pawl.Enqueued{ID: job.ID, Status: pawl.Repeated}
+	}
+	if job.Unique.Key != "" {
+		key, died := keyHash(job.Unique.Key), a.died[job.Letter]
+		for _, holder := range a.holders[key] {
+			if holder != job.ID && (died.IsZero() || holder != died) {
+				return pawl.Enqueued{ID: holder, Status: pawl.Duplicate}
+			}
+		}
+		a.holders[key] = append(a.holders[key], job.ID)
+	}
+	a.known[job.ID] = true
+	return pawl.Enqueued{ID: job.ID}
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import "strings"
+
+// statements are the texts for one schema. What depends on the tables of finished jobs is in slotTexts.
+type statements struct {
+	insertNames, selectNumbers, insertKinds, selectTexts      string
+	selectSlots, markSlot, insertSlot, retireSlot, forgetSlot string
+	insertPlain, insertFull                                   string
+	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
+	forgetAttempts, forgetVerdicts                            string
+	claim, claimSuspect, claimOrphan                          string
+	selectOrphanKinds, selectAttempts, selectVerdicts         string
+	putBack, insertRecords, trimRecords                       string
+	endJobs                                                   string
+	openSession, seeKinds, insertSinks                        string
+	renewSession, selectOthers, selectTroubled, writeProgress string
+	selectHeld                                                string
+	closeSession, endSession, seeKindsOf                      string
+	markStarted, writeVerdicts                                string
+	selectEnded, selectReserved, recoverJobs, moveScan        string
+	makeDue, selectNextDue                                    string
+	purgeKeys, purgeSessions                                  string
+	insertLetters, writeFate                                  string
+}
+
+func newStatements(s schema) statements {
+	return statements{
+		insertNames: s.text(insertNames), selectNumbers: s.text(selectNumbers), insertKinds: s.text(insertKinds), selectTexts: s.text(selectTexts),
+		selectSlots: s.text(selectSlots), markSlot: s.text(markSlot), insertSlot: s.text(insertSlot),
+		retireSlot: s.text(retireSlot), forgetSlot: s.text(forgetSlot),
+		insertPlain: s.text(insertPlain), insertFull: s.text(insertFull),
+		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
+		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
+		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)),
+		selectOrphanKinds: s.text(selectOrphanKinds), selectAttempts: s.text(selectAttempts), selectVerdicts: s.text(selectVerdicts),
+		putBack: s.text(putBack), insertRecords: s.text(insertRecords), trimRecords: s.text(trimRecords),
+		endJobs:     s.text(endJobs),
+		openSession: s.text(openSession), seeKinds: s.text(seeKinds), insertSinks: s.text(insertSinks),
+		renewSession: s.text(renewSession), selectOthers: s.text(selectOthers), selectTroubled: s.text(selectTroubled), writeProgress: s.text(writeProgress),
+		selectHeld:   s.text(selectHeld),
+		closeSession: s.text(closeSession), endSession: s.text(endSession), seeKindsOf: s.text(seeKindsOf),
+		markStarted: s.text(markStarted), writeVerdicts: s.text(writeVerdicts),
+		selectEnded: s.text(selectEnded), selectReserved: s.text(selectReserved), recoverJobs: s.text(recoverJobs), moveScan: s.text(moveScan),
+		makeDue: s.text(makeDue), selectNextDue: s.text(selectNextDue),
+		purgeKeys: s.text(purgeKeys), purgeSessions: s.text(purgeSessions),
+		insertLetters: s.text(insertLetters), writeFate: s.text(writeFate),
+	}
+}
+
+// slotTexts are the texts of statements that name the tables of finished jobs.
+type slotTexts struct {
+	removeEnded, selectKnown string
+	settleDone, insertEnded  string // insertEnded is "" without a table to write to
+}
+
+func (s schema) slotTexts(t slotSet, history bool) slotTexts {
+	columns, values := "id, state", "id, 0"
+	if history {
+		columns = "id, state, finished_at, enqueued_at, queue, kind, attempt, requeues, crashes, envelope"
+		values = "id, 0, now(), enqueued_at, queue, kind, attempt, requeues, crashes, envelope"
+	}
+	fill := func(template string) string {
+		return s.text(strings.NewReplacer(
+			"{union}", t.each(endedTerm, " union all "),
+			"{or}", t.each(knownTerm, ""),
+			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
+		).Replace(template))
+	}
+	out := slotTexts{selectKnown: fill(selectKnown), settleDone: fill(settleForgotten)}
+	if len(t.live) > 0 {
+		out.removeEnded = fill(removeEnded)
+	}
+	if t.current >= 0 {
+		out.settleDone, out.insertEnded = fill(settleDone), fill(insertEnded)
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Tx hands in jobs as part of a transaction of pgx, or of anything that has its methods: they are there when it
+// commits, which wakes a waiting host, and never were when it is rolled back. It must be read committed, PostgreSQL's
+// default, for an id that is enqueued and finished at the same moment to be recognised.
+func (s *Store) Tx(tx PgxTx) pawl.Enqueuer { return transaction{s, onPgx{tx}} }
+
+// SQLTx is Tx for a transaction of database/sql, or of anything that has its methods, with any driver for PostgreSQL.
+func (s *Store) SQLTx(tx SQLTx) pawl.Enqueuer { return transaction{s, onSQL{tx}} }
+
+type transaction struct {
+	store *Store
+	tx    execer
+}
+
+func (t transaction) Connection() pawl.Connection { return t.store.Connection() }
+
+func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueued, error) {
+	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	in, err := t.store.newInsertion(ctx, jobs)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue in transaction: %w", err)
+	}
+	in.notify = true
+	if err := in.run(ctx, t.tx); err != nil {
+		return nil, fmt.Errorf("enqueue in transaction: %w", err)
+	}
+	return in.results, nil
+}

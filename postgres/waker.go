@@ -1,0 +1,119 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// waker tells those who wait that a job may have become ready: commits of this process at once, those of others when
+// their notification comes.
+type waker struct {
+	generation atomic.Int64 // grows with every wake-up
+	unsent     chan struct{}
+
+	mu      sync.Mutex
+	waiters map[chan struct{}]struct{}
+}
+
+func newWaker() *waker {
+	return &waker{unsent: make(chan struct{}, 1), waiters: map[chan struct{}]struct{}{}}
+}
+
+// signal wakes everybody who waits in this process.
+func (k *waker) signal() {
+	k.generation.Add(1)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c := range k.waiters {
+		poke(c)
+	}
+}
+
+// announce tells of a commit: this process at once, the others by a notification.
+func (k *waker) announce() {
+	k.signal()
+	poke(k.unsent)
+}
+
+func (k *waker) idle() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.waiters) == 0
+}
+
+// poke leaves a value in a channel of capacity 1, unless there is one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Wake returns a channel that gets a value whenever a job may have become ready.
+func (s *Store) Wake(ctx context.Context) (<-chan struct{}, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if s.background.Err() != nil {
+		return nil, pawl.ErrClosed
+	}
+	c := make(chan struct{}, 1)
+	c <- struct{}{} // whatever came before
+	k := s.waker
+	k.mu.Lock()
+	k.waiters[c] = struct{}{}
+	k.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.waiters, c)
+	})
+	return c, nil
+}
+
+// notifyGap is the least time between two notifications of a process. The first of a burst goes at once, the last
+// always.
+const notifyGap = 2 * time.Millisecond
+
+// Who is told needs no fsync of the telling: a commit without one holds the server's lock on notifications for less.
+const notify = `select pg_notify($1, ''), set_config('synchronous_commit', 'off', true)`
+
+// notifyOthers sends one notification for all commits since the last one, until the store is closed.
+func (s *Store) notifyOthers() {
+	failures := 0
+	for {
+		select {
+		case <-s.waker.unsent:
+		case <-s.background.Done():
+			select {
+			case <-s.waker.unsent:
+				_ = s.notifyOnce(context.Background())
+			default:
+			}
+			return
+		}
+		pause := notifyGap
+		if err := s.notifyOnce(s.background); err != nil {
+			poke(s.waker.unsent)
+			failures++
+			pause = reconnectWait(failures)
+			if failures == 1 && s.background.Err() == nil {
+				s.config.Logger.Warn("other hosts cannot be notified of new jobs; they find them by looking", "error", err)
+			}
+		} else {
+			failures = 0
+		}
+		wait(s.background, pause)
+	}
+}
+
+func (s *Store) notifyOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.LockTimeout)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, notify, s.schema.channel)
+	return err
+}
