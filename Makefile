@@ -11,9 +11,9 @@ help: ## list the targets
 build: ## compile everything; the program is bin/pawl
 	$(GO) build -o bin/ ./cmd/...
 
-test: ## run every test, with the race detector; needs nothing but Go (it installs a C compiler where none is)
+test: ## run every test, with the race detector; needs nothing but Go (it installs a C compiler and PostgreSQL where none is)
 	@scripts/need gcc gcc libc6-dev
-	$(GO) test -race -p 2 -timeout 15m ./...
+	scripts/with-services $(GO) test -race -p 2 -timeout 15m ./...
 
 lint: ## formatting, vet and staticcheck
 	@unformatted="$$($(TOOL) gofumpt -l $(FILES))"; if [ -n "$$unformatted" ]; then echo "gofumpt would change:"; echo "$$unformatted"; exit 1; fi
