@@ -18,9 +18,15 @@ func code(err error) int {
 	return 0
 }
 
+// isBusy reports that somebody else holds a lock.
+func isBusy(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
+}
+
 // lockError says what to do about a write lock that did not come free.
 func lockError(err error) error {
-	if c := code(err); c != lib.SQLITE_BUSY && c != lib.SQLITE_LOCKED {
+	if !isBusy(err) {
 		return explain(err)
 	}
 	return fmt.Errorf("another connection holds the write lock of this file. If it is a transaction of the caller's own, "+

@@ -18,6 +18,9 @@ const (
   select id from pawl_session where ended_at < ?1 and recover = 0 order by ended_at limit ?2)`
 	purgeVerdicts = `delete from pawl_verdict where job_id in (
   select job_id from pawl_verdict v where not exists (select 1 from pawl_job where id = v.job_id) limit ?1)`
+
+	selectStrip = `select finished_at from pawl_done where finished_at >= ?1 and finished_at < ?2 order by finished_at limit 1 offset ?3`
+	stripDone   = `update pawl_done set envelope = null where finished_at >= ?1 and finished_at < ?2 and envelope is not null`
 )
 
 // sessionsKept is how long ended sessions are kept to be looked at.
@@ -54,6 +57,34 @@ func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pa
 	})
 	if err == nil {
 		report.Purged = purged
+		report.More = report.More || more
+	}
+	return err
+}
+
+// stripHistory lets go of finished jobs' envelopes where history is kept for a shorter time than ids. It goes along the
+// times at which they finished and remembers how far it has come.
+func (s *Store) stripHistory(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
+	if s.config.History < 0 || s.config.History >= remembered {
+		return nil
+	}
+	stripped, reached, more := int64(0), int64(0), false
+	err := s.write(ctx, func(ctx context.Context, w *writer) error {
+		from, to := s.stripped.Load(), now()-s.config.History.Milliseconds()
+		next, found, err := selectOne(ctx, w, scanValue[int64], selectStrip, from, to, request.Limit)
+		if err != nil {
+			return err
+		}
+		reached, more = to, found
+		if found {
+			reached = max(next, from+1)
+		}
+		stripped, err = change(ctx, w, stripDone, from, reached)
+		return err
+	})
+	if err == nil {
+		s.stripped.Store(reached)
+		report.Purged += int(stripped)
 		report.More = report.More || more
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -64,11 +65,12 @@ const remembered = 24 * time.Hour
 
 // Store is a pawl.Store and a pawl.Operator on one SQLite file.
 type Store struct {
-	config Config
-	path   string
-	reads  *sql.DB // several connections that cannot write
-	writer *writer
-	waker  *waker
+	config   Config
+	path     string
+	reads    *sql.DB // several connections that cannot write
+	writer   *writer
+	waker    *waker
+	stripped atomic.Int64 // envelopes of jobs that finished before are gone; see stripHistory
 
 	closeOnce sync.Once
 	closeErr  error
@@ -131,7 +133,7 @@ func dataSource(path string, busy time.Duration, readOnly bool) string {
 	q := url.Values{}
 	for _, pragma := range []string{
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-		"journal_mode(wal)", "synchronous(full)", "temp_store(memory)", "cache_size(-32768)",
+		"journal_mode(wal)", "synchronous(full)", "temp_store(memory)", "cache_size(-32768)", "wal_autocheckpoint(4000)",
 	} {
 		q.Add("_pragma", pragma)
 	}

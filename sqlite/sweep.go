@@ -51,6 +51,7 @@ func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.Swee
 		{"recover jobs", s.recoverJobs},
 		{"make due jobs ready", s.makeDue},
 		{"purge", s.purge},
+		{"strip history", s.stripHistory},
 	} {
 		if err := duty.do(ctx, request, &report); err != nil {
 			return report, fmt.Errorf("sweep: %s: %w", duty.name, err)

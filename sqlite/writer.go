@@ -5,14 +5,21 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawljobs/pawl"
+	lib "modernc.org/sqlite/lib"
 )
 
-// groupLimit bounds how many calls share one transaction.
-const groupLimit = 512
+// What shares one transaction is bounded in calls and in bytes of envelopes.
+const (
+	groupLimit = 512
+	groupBytes = 8 << 20
+)
 
 // writer is the one goroutine of a store that writes. Calls that wait when it begins a transaction share it and its
 // fsync; each is answered after the commit.
@@ -37,9 +44,17 @@ type call struct {
 	enqueued []pawl.Enqueued
 	run      func(ctx context.Context, w *writer) error
 
+	since  time.Time   // when it was handed in
 	taken  atomic.Bool // by the writer, or by a caller that gave up first
 	err    error
 	answer chan struct{}
+}
+
+func (c *call) size() (bytes int) {
+	for i := range c.jobs {
+		bytes += len(c.jobs[i].Envelope)
+	}
+	return bytes
 }
 
 func startWriter(db *sql.DB, conn *sql.Conn, config Config, wake func()) *writer {
@@ -58,7 +73,7 @@ func (w *writer) do(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	c.answer = make(chan struct{})
+	c.answer, c.since = make(chan struct{}), time.Now()
 	select {
 	case w.calls <- c:
 	case <-ctx.Done():
@@ -109,11 +124,12 @@ func (w *writer) loop() {
 // serve does the first call and all that others hand in while the lock is being taken.
 func (w *writer) serve(first *call) {
 	ctx := context.Background() // a call that was begun is finished
-	group := []*call{first}
-	err := w.exec(ctx, "begin immediate")
-	group = w.gather(group)
+	group, err := w.begin(ctx, []*call{first})
+	if len(group) == 0 {
+		return
+	}
 	if err != nil {
-		finish(group, lockError(err))
+		finish(group, explain(err))
 		return
 	}
 	begun := group[:0]
@@ -138,6 +154,34 @@ func (w *writer) serve(first *call) {
 	}
 }
 
+// begin takes the write lock for a group, and adds to it what waits by then. Calls that have waited for the lock for
+// the busy timeout are answered and leave the group.
+func (w *writer) begin(ctx context.Context, group []*call) ([]*call, error) {
+	for {
+		runtime.Gosched() // those who were just answered hand in their next call
+		err := w.exec(ctx, "begin immediate")
+		if code(err) == lib.SQLITE_ERROR { // a rollback that failed has left its transaction open
+			if err = w.exec(ctx, "rollback"); err == nil {
+				err = w.exec(ctx, "begin immediate")
+			}
+		}
+		group = w.gather(group)
+		if err == nil || !isBusy(err) {
+			return group, err
+		}
+		group = slices.DeleteFunc(group, func(c *call) bool {
+			tooLong := time.Since(c.since) >= w.config.BusyTimeout*9/10 // SQLite gives up a little early
+			if tooLong {
+				finish([]*call{c}, lockError(err))
+			}
+			return tooLong
+		})
+		if len(group) == 0 {
+			return nil, nil
+		}
+	}
+}
+
 // commit does the work of calls in the transaction that was begun, and ends it.
 func (w *writer) commit(ctx context.Context, group []*call) error {
 	w.ready = false
@@ -159,10 +203,15 @@ func (w *writer) commit(ctx context.Context, group []*call) error {
 
 // gather adds the calls that are waiting now.
 func (w *writer) gather(group []*call) []*call {
-	for len(group) < groupLimit {
+	bytes := 0
+	for _, c := range group {
+		bytes += c.size()
+	}
+	for len(group) < groupLimit && bytes < groupBytes {
 		select {
 		case c := <-w.calls:
 			group = append(group, c)
+			bytes += c.size()
 		default:
 			return group
 		}
