@@ -16,6 +16,8 @@ const module = "github.com/pawljobs/pawl"
 var layers = [][]string{
 	{"internal/id"},
 	{""},
+	{"internal/storable", "internal/page"},
+	{"internal/desk"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "storetest"},
 	{"cmd/", "examples/"},
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/storable"
 )
 
 const (
@@ -124,7 +125,7 @@ func settleAlerts(ctx context.Context, x execer, results []pawl.AlertResult, at 
 			n, err = change(ctx, x, alertSent, at, r.Row, int64(r.Token))
 		} else {
 			due := at + wholeMillis(r.After)
-			n, err = change(ctx, x, alertFailed, due, storable(r.Error, maxAlertError), r.Row, int64(r.Token))
+			n, err = change(ctx, x, alertFailed, due, storable.Text(r.Error, maxAlertError), r.Row, int64(r.Token))
 		}
 		if err != nil {
 			return nil, err

@@ -6,30 +6,9 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/page"
 )
-
-// Bounds of what an operator writes, in bytes.
-const (
-	maxWho  = 256
-	maxNote = 4000
-)
-
-// itself acts where the system writes something back.
-var itself = pawl.By{Who: "pawl", Door: "pawl"}
-
-// checkBy refuses an act without an actor.
-func checkBy(by pawl.By) error {
-	if by.Who == "" {
-		return &pawl.FieldError{Field: "who", Value: by.Who, Rule: "must name who acts"}
-	}
-	if err := checkStorable("who", by.Who, maxWho); err != nil {
-		return err
-	}
-	if err := checkStorable("door", by.Door, maxWho); err != nil {
-		return err
-	}
-	return checkStorable("why", by.Why, maxNote)
-}
 
 // writeAudit appends a line and returns its number. At is the store's now.
 func writeAudit(ctx context.Context, x execer, at int64, by pawl.By, e pawl.AuditEntry) (int64, error) {
@@ -44,15 +23,15 @@ func writeAudit(ctx context.Context, x execer, at int64, by pawl.By, e pawl.Audi
 }
 
 // Audit lists the trail, newest first.
-func (s *Store) Audit(ctx context.Context, filter pawl.AuditFilter, page pawl.Page) (pawl.AuditPage, error) {
-	query, args, limit, err := auditQuery(filter, page)
+func (s *Store) Audit(ctx context.Context, filter pawl.AuditFilter, p pawl.Page) (pawl.AuditPage, error) {
+	query, args, limit, err := auditQuery(filter, p)
 	if err != nil {
 		return pawl.AuditPage{}, err
 	}
 	var out pawl.AuditPage
 	err = s.view(ctx, func(x execer) error {
 		entries, err := selectRows(ctx, x, scanAudit, query, args...)
-		out.Entries, out.Next = cut(entries, limit, listAudit, func(e pawl.AuditEntry) cursor { return cursor{at: e.ID} })
+		out.Entries, out.Next = page.Cut(entries, limit, page.Audit, func(e pawl.AuditEntry) page.Cursor { return page.Cursor{At: e.ID} })
 		return err
 	})
 	if err != nil {
@@ -61,20 +40,21 @@ func (s *Store) Audit(ctx context.Context, filter pawl.AuditFilter, page pawl.Pa
 	return out, nil
 }
 
-func auditQuery(f pawl.AuditFilter, page pawl.Page) (query string, args []any, limit int, err error) {
-	limit, err = pageLimit(page)
+func auditQuery(f pawl.AuditFilter, p pawl.Page) (query string, args []any, limit int, err error) {
+	limit, err = page.Limit(p)
 	if err != nil {
 		return "", nil, 0, err
 	}
 	var w where
-	w.text("subject", "subject = ?", f.Subject)
-	w.text("who", "who = ?", f.Who)
-	w.text("action", "action = ?", string(f.Action))
+	w.check(desk.CheckAudit(f))
+	w.text("subject = ?", f.Subject)
+	w.text("who = ?", f.Who)
+	w.text("action = ?", string(f.Action))
 	w.since("at >= ?", f.Since)
-	after, more, err := decodeCursor(listAudit, page.After)
+	after, more, err := page.Decode(page.Audit, p.After)
 	w.check(err)
 	if more {
-		w.add("id < ?", after.at)
+		w.add("id < ?", after.At)
 	}
 	query = `select id, at, who, door, action, subject, "from", "to", why, outcome from pawl_audit` +
 		w.sql() + ` order by id desc limit ?`

@@ -7,15 +7,16 @@ import (
 	"strconv"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 // ClearQueue removes the jobs that are in a queue when it is called. It goes by batches, so that others get to write;
 // the line in the trail says after each batch how many have gone.
 func (s *Store) ClearQueue(ctx context.Context, queue string, by pawl.By) (int, error) {
-	if err := checkBy(by); err != nil {
+	if err := desk.CheckBy(by); err != nil {
 		return 0, err
 	}
-	if err := checkName("queue", queue); err != nil {
+	if err := desk.CheckName("queue", queue); err != nil {
 		return 0, err
 	}
 	c := clearing{queue: queue, by: by, until: now()}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/storable"
 )
 
 // batch bounds how many rows of one call share a transaction with the calls of others.
@@ -41,7 +42,7 @@ func (s *Store) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([]
 func recordDeaths(ctx context.Context, x execer, letters []pawl.DeadLetter, at int64) ([]pawl.Recorded, error) {
 	out := make([]pawl.Recorded, len(letters))
 	for i, letter := range letters {
-		fresh, err := insertLetter(ctx, x, storableLetter(letter), at)
+		fresh, err := insertLetter(ctx, x, storable.Letter(letter), at)
 		if err != nil {
 			return nil, fmt.Errorf("record letter of job %s: %w", letter.JobID, err)
 		}
@@ -96,77 +97,11 @@ func redriveEnded(ctx context.Context, x execer, letter pawl.ID, outcome pawl.Re
 	if err != nil || !found {
 		return err
 	}
-	move := pawl.Move{Letter: letter, Action: pawl.ActionOutcome, By: itself, Outcome: outcome}
-	if move.Allowed(before.status, before.outcome, before.newJob) != nil {
+	move := pawl.Move{Letter: letter, Action: pawl.ActionOutcome, By: desk.System(), Outcome: outcome}
+	if move.Allowed(before.Status, before.Outcome, before.NewJob) != nil {
 		return nil
 	}
-	after := before.moved(move, pawl.ID{}, at)
-	after.next = next
+	after := before.Moved(move, pawl.ID{}, time.UnixMilli(at))
+	after.Next = next
 	return writeFate(ctx, x, move, before, after, at)
-}
-
-// Bounds of evidence. What hosts write keeps them; deaths elsewhere may come from anywhere.
-const (
-	maxMessage = 4000     // characters
-	maxDetail  = 64 << 10 // bytes
-	maxLine    = 1000     // bytes of every other text
-)
-
-// storableLetter is a letter whose text can be stored, searched and shown: recording must not fail by what killed the
-// job.
-func storableLetter(l pawl.DeadLetter) pawl.DeadLetter {
-	for _, text := range []*string{
-		&l.SourceMessageID, &l.Connection, &l.Queue, &l.Kind, &l.ExceptionType, &l.CorrelationID, &l.Fingerprint,
-		&l.Host, &l.Server, &l.Version, (*string)(&l.Reason),
-	} {
-		*text = storable(*text, maxLine)
-	}
-	l.Message = cutRunes(storable(l.Message, maxMessage*utf8.UTFMax), maxMessage)
-	l.Detail = storable(l.Detail, maxDetail)
-	tags := make([]string, len(l.Tags))
-	for i, tag := range l.Tags {
-		tags[i] = storable(tag, maxLine)
-	}
-	l.Tags = tags
-	history := make([]pawl.AttemptRecord, 0, pawl.HistoryLimit)
-	for _, record := range l.History[max(0, len(l.History)-pawl.HistoryLimit):] {
-		record.Type, record.Host = storable(record.Type, maxLine), storable(record.Host, maxLine)
-		record.Message = cutRunes(storable(record.Message, maxMessage*utf8.UTFMax), maxMessage)
-		history = append(history, record)
-	}
-	l.History = history
-	return l
-}
-
-// cutMark ends text that was cut.
-const cutMark = " … [cut]"
-
-// storable is text in valid UTF-8 without NUL and of at most limit bytes. A cut is marked and ends on a rune boundary.
-func storable(text string, limit int) string {
-	whole := len(text) <= limit
-	text = strings.ToValidUTF8(text[:min(limit, len(text))], "\uFFFD")
-	text = strings.ReplaceAll(text, "\x00", "\u2400") // these grow the text
-	if whole && len(text) <= limit {
-		return text
-	}
-	end := min(limit-len(cutMark), len(text))
-	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + cutMark
-}
-
-// cutRunes keeps at most limit characters, the mark of the cut included.
-func cutRunes(text string, limit int) string {
-	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	keep := limit - utf8.RuneCountInString(cutMark)
-	for i := range text {
-		if keep == 0 {
-			return text[:i] + cutMark
-		}
-		keep--
-	}
-	return text
 }

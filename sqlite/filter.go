@@ -2,17 +2,14 @@ package sqlite
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/page"
 )
-
-// maxFilter bounds a text that is looked for, in bytes.
-const maxFilter = 1000
 
 // where collects the terms of a query. Values only ever become parameters.
 type where struct {
@@ -27,12 +24,10 @@ func (w *where) add(term string, args ...any) {
 }
 
 // text adds a term for a text of the caller's, unless it is empty.
-func (w *where) text(field, term, value string) {
-	if value == "" {
-		return
+func (w *where) text(term, value string) {
+	if value != "" {
+		w.add(term, value)
 	}
-	w.check(checkStorable(field, value, maxFilter))
-	w.add(term, value)
 }
 
 // check keeps the first error.
@@ -63,38 +58,28 @@ func (w where) sql() string {
 	return " where " + strings.Join(w.terms, " and ")
 }
 
-// checkStorable refuses text that would not come back from the store as it went in.
-func checkStorable(field, value string, limit int) error {
-	switch {
-	case len(value) > limit:
-		return &pawl.FieldError{Field: field, Value: value, Rule: fmt.Sprintf("must have at most %d bytes", limit)}
-	case !utf8.ValidString(value):
-		return &pawl.FieldError{Field: field, Value: value, Rule: "must be valid UTF-8"}
-	case strings.Contains(value, "\x00"):
-		return &pawl.FieldError{Field: field, Value: value, Rule: "must have no NUL"}
-	}
-	return nil
-}
-
 // letterQuery is a filter as SQL: the index that drives the query, the terms and the times that this index answers,
 // and the rest, for which the rows themselves must be looked at.
 type letterQuery struct {
 	index  string
 	driven where
-	times  span
+	times  page.Span
 	rest   where
 }
 
 func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
+	if err := desk.CheckLetters(f); err != nil {
+		return q, err
+	}
 	statuses := f.Status
 	switch {
 	case !f.JobID.IsZero():
 		q.index = "pawl_letter_job"
 		q.driven.add("job_id = ?", f.JobID[:])
-		q.rest.text("fingerprint", "fingerprint = ?", f.Fingerprint)
+		q.rest.text("fingerprint = ?", f.Fingerprint)
 	case f.Fingerprint != "":
 		q.index = "pawl_letter_group"
-		q.driven.text("fingerprint", "fingerprint = ?", f.Fingerprint)
+		q.driven.text("fingerprint = ?", f.Fingerprint)
 	case len(statuses) == 1:
 		q.index = "pawl_letter_status"
 		q.driven.statuses(statuses)
@@ -103,26 +88,24 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 		q.index = "pawl_letter_time"
 	}
 	if !f.Since.IsZero() {
-		q.times.notBefore(cursor{at: ceilMilli(f.Since)})
+		q.times.NotBefore(page.Cursor{At: ceilMilli(f.Since)})
 	}
 	if !f.Until.IsZero() {
-		q.times.before(cursor{at: ceilMilli(f.Until)})
+		q.times.Before(page.Cursor{At: ceilMilli(f.Until)})
 	}
 	w := &q.rest
 	w.statuses(statuses)
 	w.classes(f.Class)
-	w.text("reason", "reason = ?", string(f.Reason))
-	w.text("kind", "kind = ?", f.Kind)
-	w.text("queue", "queue = ?", f.Queue)
-	w.text("connection", "connection = ?", f.Connection)
-	w.text("correlation id", "correlation_id = ?", f.CorrelationID)
+	w.text("reason = ?", string(f.Reason))
+	w.text("kind = ?", f.Kind)
+	w.text("queue = ?", f.Queue)
+	w.text("connection = ?", f.Connection)
+	w.text("correlation_id = ?", f.CorrelationID)
 	w.tag(f.Tag)
 	if f.Text != "" {
-		w.check(checkStorable("text", f.Text, maxFilter))
-		pattern := likePattern(f.Text)
+		pattern := desk.Pattern(f.Text)
 		w.add(`(exception_type like ? escape '\' or message like ? escape '\')`, pattern, pattern)
 	}
-	w.check(q.driven.err)
 	return q, w.err
 }
 
@@ -132,13 +115,13 @@ func (q letterQuery) selective() bool {
 }
 
 // within are the driven terms for a part of the list.
-func (q letterQuery) within(part span) where {
+func (q letterQuery) within(part page.Span) where {
 	w := q.driven.and(where{})
-	if part.from != nil {
-		w.add("(dead_at, id) >= (?, ?)", part.from.at, part.from.id[:])
+	if part.From != nil {
+		w.add("(dead_at, id) >= (?, ?)", part.From.At, part.From.ID[:])
 	}
-	if part.to != nil {
-		w.add("(dead_at, id) < (?, ?)", part.to.at, part.to.id[:])
+	if part.To != nil {
+		w.add("(dead_at, id) < (?, ?)", part.To.At, part.To.ID[:])
 	}
 	return w
 }
@@ -161,9 +144,6 @@ func (w *where) statuses(statuses []pawl.Status) {
 	args := make([]any, len(statuses))
 	for i, status := range statuses {
 		args[i] = int64(status)
-		if status > pawl.StatusDiscarded {
-			w.check(&pawl.FieldError{Field: "status", Value: uint8(status), Rule: "must be dead, redriven, resolved or discarded"})
-		}
 	}
 	w.add("status in ("+marks(len(args))+")", args...)
 }
@@ -174,9 +154,6 @@ func (w *where) classes(classes []pawl.DeathClass) {
 	}
 	args := make([]any, len(classes))
 	for i, class := range classes {
-		if class > pawl.DeathPoison {
-			w.check(&pawl.FieldError{Field: "class", Value: uint8(class), Rule: "must be transient-exhausted, permanent or poison"})
-		}
 		args[i] = int64(class)
 	}
 	w.add("class in ("+marks(len(args))+")", args...)
@@ -187,7 +164,6 @@ func (w *where) tag(tag string) {
 	if tag == "" {
 		return
 	}
-	w.check(checkStorable("tag", tag, maxFilter))
 	encoded, err := json.Marshal(tag)
 	w.check(err)
 	w.add("instr(tags, ?) > 0 and exists (select 1 from json_each(tags) where value = ?)", string(encoded), tag)
@@ -195,8 +171,3 @@ func (w *where) tag(tag string) {
 
 // marks is n parameters for a list.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
-
-var likeSpecials = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
-// likePattern matches text anywhere, taken literally but for the case of ASCII letters.
-func likePattern(text string) string { return "%" + likeSpecials.Replace(text) + "%" }

@@ -8,11 +8,13 @@ import (
 	"slices"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/page"
 )
 
 // Jobs lists newest enqueue first, by time and then id.
-func (s *Store) Jobs(ctx context.Context, filter pawl.JobFilter, page pawl.Page) (pawl.JobPage, error) {
-	q, err := newJobQuery(filter, page)
+func (s *Store) Jobs(ctx context.Context, filter pawl.JobFilter, p pawl.Page) (pawl.JobPage, error) {
+	q, err := newJobQuery(filter, p)
 	if err != nil {
 		return pawl.JobPage{}, err
 	}
@@ -22,8 +24,8 @@ func (s *Store) Jobs(ctx context.Context, filter pawl.JobFilter, page pawl.Page)
 		if err != nil {
 			return err
 		}
-		out.Jobs, out.Next = cut(jobs, q.limit, listJobs, func(j pawl.JobView) cursor {
-			return cursor{j.EnqueuedAt.UnixMilli(), j.ID}
+		out.Jobs, out.Next = page.Cut(jobs, q.limit, page.Jobs, func(j pawl.JobView) page.Cursor {
+			return page.Cursor{At: j.EnqueuedAt.UnixMilli(), ID: j.ID}
 		})
 		return nil
 	})
@@ -56,27 +58,28 @@ var jobStates = map[pawl.JobState]jobState{
 	pawl.JobRemoved:   {ended: true, term: "state = 'removed'"},
 }
 
-func newJobQuery(filter pawl.JobFilter, page pawl.Page) (q jobQuery, err error) {
-	if q.limit, err = pageLimit(page); err != nil {
+func newJobQuery(filter pawl.JobFilter, p pawl.Page) (q jobQuery, err error) {
+	if q.limit, err = page.Limit(p); err != nil {
 		return q, err
 	}
 	var ok bool
 	if q.state, ok = jobStates[filter.State]; !ok {
 		return q, &pawl.FieldError{Field: "state", Value: filter.State, Rule: "must be waiting, scheduled, reserved, done, dead or removed"}
 	}
-	after, more, err := decodeCursor(listJobs, page.After)
+	after, more, err := page.Decode(page.Jobs, p.After)
 	if err != nil {
 		return q, err
 	}
 	w := &q.where
-	w.text("kind", "kind = ?", filter.Kind)
-	w.text("queue", "queue = ?", filter.Queue)
+	w.check(desk.CheckJobs(filter))
+	w.text("kind = ?", filter.Kind)
+	w.text("queue = ?", filter.Queue)
 	w.since("enqueued_at >= ?", filter.Since)
 	if q.state.term != "" {
 		w.add(q.state.term)
 	}
 	if more {
-		w.add("(enqueued_at, id) < (?, ?)", after.at, after.id[:])
+		w.add("(enqueued_at, id) < (?, ?)", after.At, after.ID[:])
 	}
 	return q, w.err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 // The same columns of live and of ended jobs. An ended one without an envelope is remembered for its id alone.
@@ -42,21 +43,11 @@ func hold(ctx context.Context, x execer, rows []jobRow) ([]pawl.JobView, error) 
 	if err != nil {
 		return nil, err
 	}
-	kinds, paused := map[string]bool{}, map[string]bool{}
-	for _, k := range switches.Kinds {
-		kinds[k.Kind] = k.On
-	}
-	for _, q := range switches.Queues {
-		paused[q.Queue] = true
-	}
+	board := desk.NewBoard(switches)
 	views := make([]pawl.JobView, len(rows))
-	for i, r := range rows {
-		if r.State == pawl.JobWaiting || r.State == pawl.JobScheduled {
-			on, set := kinds[r.Kind]
-			r.HeldByKind = set && !on || !set && r.startsOff
-			r.HeldByQueue = paused[r.Queue]
-		}
-		views[i] = r.JobView
+	for i := range rows {
+		board.Hold(&rows[i].JobView, rows[i].startsOff)
+		views[i] = rows[i].JobView
 	}
 	return views, nil
 }

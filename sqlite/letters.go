@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/page"
 )
 
 // letterColumns are what lists show. The bulk of the evidence lies in pawl_evidence.
@@ -35,29 +37,29 @@ func scanWholeLetter(rows *sql.Rows) (l pawl.DeadLetter, err error) {
 
 // Letters lists, newest first, by time of death and then id. What it lists has no Envelope, Detail and History, so a
 // page stays small whatever died: Letter has them.
-func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl.Page) (pawl.LetterPage, error) {
+func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, p pawl.Page) (pawl.LetterPage, error) {
 	q, err := newLetterQuery(filter)
 	if err != nil {
 		return pawl.LetterPage{}, err
 	}
-	limit, err := pageLimit(page)
+	limit, err := page.Limit(p)
 	if err != nil {
 		return pawl.LetterPage{}, err
 	}
-	after, more, err := decodeCursor(listLetters, page.After)
+	after, more, err := page.Decode(page.Letters, p.After)
 	if err != nil {
 		return pawl.LetterPage{}, err
 	}
 	if more && filter.OldestFirst {
-		q.times.notBefore(after.next())
+		q.times.Behind(after)
 	} else if more {
-		q.times.before(after)
+		q.times.Before(after)
 	}
 	var out pawl.LetterPage
 	err = s.view(ctx, func(x execer) error {
 		letters, err := q.list(ctx, x, filter.OldestFirst, limit+1)
-		out.Letters, out.Next = cut(letters, limit, listLetters, func(l pawl.DeadLetter) cursor {
-			return cursor{l.DeadAt.UnixMilli(), l.ID}
+		out.Letters, out.Next = page.Cut(letters, limit, page.Letters, func(l pawl.DeadLetter) page.Cursor {
+			return page.Cursor{At: l.DeadAt.UnixMilli(), ID: l.ID}
 		})
 		return err
 	})
@@ -89,9 +91,9 @@ func (q letterQuery) list(ctx context.Context, x execer, fromOldest bool, n int)
 	}
 	near := q.times
 	if isFar && fromOldest {
-		near.before(far)
+		near.Before(far)
 	} else if isFar {
-		near.notBefore(far)
+		near.NotBefore(far)
 	}
 	w := q.within(near).and(q.rest)
 	letters, err := selectRows(ctx, x, scanLetter, q.by(letterColumns)+w.sql()+order+" limit ?", append(w.args, n)...)
@@ -103,13 +105,13 @@ func (q letterQuery) list(ctx context.Context, x execer, fromOldest bool, n int)
 }
 
 // far returns the place at which nearby ends; false where that is behind the last letter, or does not matter.
-func (q letterQuery) far(ctx context.Context, x execer, order string) (cursor, bool, error) {
+func (q letterQuery) far(ctx context.Context, x execer, order string) (page.Cursor, bool, error) {
 	if q.selective() {
-		return cursor{}, false, nil
+		return page.Cursor{}, false, nil
 	}
 	w := q.within(q.times)
-	return selectOne(ctx, x, func(rows *sql.Rows) (c cursor, err error) {
-		return c, rows.Scan(&c.at, (*idColumn)(&c.id))
+	return selectOne(ctx, x, func(rows *sql.Rows) (c page.Cursor, err error) {
+		return c, rows.Scan(&c.At, (*idColumn)(&c.ID))
 	}, q.by("dead_at, id")+w.sql()+order+" limit 1 offset ?", append(w.args, nearby)...)
 }
 
@@ -164,7 +166,7 @@ func (s *Store) CountLetters(ctx context.Context, filter pawl.LetterFilter) (int
 
 // ForgetLetter removes a letter and its alerts; false when there was none.
 func (s *Store) ForgetLetter(ctx context.Context, id pawl.ID, by pawl.By) (bool, error) {
-	if err := checkBy(by); err != nil {
+	if err := desk.CheckBy(by); err != nil {
 		return false, err
 	}
 	var found bool
@@ -193,7 +195,7 @@ func forget(ctx context.Context, x execer, id pawl.ID, by pawl.By, at int64) (bo
 		}
 	}
 	_, err = writeAudit(ctx, x, at, by, pawl.AuditEntry{
-		Action: pawl.ActionForget, Subject: id.String(), From: letter.status.String(), To: "forgotten",
+		Action: pawl.ActionForget, Subject: id.String(), From: letter.Status.String(), To: "forgotten",
 	})
 	return true, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/page"
 )
 
 func openHere(t testing.TB) *Store {
@@ -76,8 +77,8 @@ func TestLetterPlans(t *testing.T) {
 			w := q.within(q.times).and(q.rest)
 			checkPlan(t, name, plan(t, s, q.by(letterColumns)+w.sql()+order, w.args...), c.index, sorts)
 			next := q.times
-			next.notBefore(cursor{at: 1 << 50})
-			next.before(cursor{at: 1 << 51})
+			next.NotBefore(page.Cursor{At: 1 << 50})
+			next.Before(page.Cursor{At: 1 << 51})
 			w = q.within(next).and(q.rest)
 			checkPlan(t, name+", next page", plan(t, s, q.by(letterColumns)+w.sql()+order, w.args...),
 				"(dead_at,id)>(?,?) AND (dead_at,id)<(?,?)", sorts, "SCAN")

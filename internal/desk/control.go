@@ -1,0 +1,78 @@
+package desk
+
+import (
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// What a control is of.
+const (
+	OfKind  = "kind"
+	OfQueue = "queue"
+)
+
+// Control is a switch or a pause as it is stored.
+type Control struct {
+	What  string // OfKind, OfQueue
+	Name  string
+	On    bool // a kind's: runs; a queue's: is paused
+	Until time.Time
+}
+
+// State is the control as the trail shows it.
+func (c Control) State() string {
+	text := map[string][2]string{OfKind: {"off", "on"}, OfQueue: {"running", "paused"}}[c.What]
+	state := text[0]
+	if c.On {
+		state = text[1]
+	}
+	if !c.Until.IsZero() {
+		state += " until " + c.Until.UTC().Format(time.RFC3339)
+	}
+	return state
+}
+
+// Switches are controls as operators see them.
+func Switches(controls []Control) (out pawl.Switches) {
+	for _, c := range controls {
+		if c.What == OfKind {
+			out.Kinds = append(out.Kinds, pawl.KindSwitch{Kind: c.Name, On: c.On, Until: c.Until})
+		} else {
+			out.Queues = append(out.Queues, pawl.QueuePause{Queue: c.Name, Paused: c.On, Until: c.Until})
+		}
+	}
+	return out
+}
+
+// Board tells which jobs are held back.
+type Board struct {
+	kinds  map[string]bool // whose switch is set
+	paused map[string]bool
+}
+
+// NewBoard is the board of the switches that are set.
+func NewBoard(s pawl.Switches) Board {
+	b := Board{map[string]bool{}, map[string]bool{}}
+	for _, k := range s.Kinds {
+		b.kinds[k.Kind] = k.On
+	}
+	for _, q := range s.Queues {
+		b.paused[q.Queue] = q.Paused
+	}
+	return b
+}
+
+// Paused reports whether a queue is.
+func (b Board) Paused(queue string) bool { return b.paused[queue] }
+
+// Hold says of a job that waits or is scheduled what holds it back. A job that starts off runs only while its kind is
+// switched on, any other one unless it is switched off.
+func (b Board) Hold(job *pawl.JobView, startsOff bool) {
+	if job.State != pawl.JobWaiting && job.State != pawl.JobScheduled {
+		return
+	}
+	on, set := b.kinds[job.Kind]
+	job.HeldByKind = set && !on || !set && startsOff
+	job.HeldByQueue = b.paused[job.Queue]
+}
