@@ -109,12 +109,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(explain(err), writes.Close())
 	}
-	if s.config.NoMigrate {
-		err = checkSchema(ctx, conn)
-	} else {
-		err = migrate(ctx, conn)
-	}
-	if err != nil {
+	if err := s.prepareFile(ctx, conn); err != nil {
 		return errors.Join(err, conn.Close(), writes.Close())
 	}
 	s.waker = startWaker(s.path, s.config)
@@ -128,12 +123,45 @@ func (s *Store) open(ctx context.Context) error {
 	return nil
 }
 
+func (s *Store) prepareFile(ctx context.Context, conn *sql.Conn) error {
+	if err := useWAL(ctx, conn, s.config.BusyTimeout); err != nil {
+		return err
+	}
+	if s.config.NoMigrate {
+		return checkSchema(ctx, conn)
+	}
+	return migrate(ctx, conn)
+}
+
+// useWAL puts the file into WAL mode, in which it stays. SQLite does not wait for others that do so at the same time, or
+// that use the file in another mode, so this does.
+func useWAL(ctx context.Context, conn *sql.Conn, limit time.Duration) error {
+	for deadline := time.Now().Add(limit); ; {
+		var mode string
+		err := conn.QueryRowContext(ctx, "pragma journal_mode = wal").Scan(&mode)
+		switch {
+		case err == nil && mode == "wal":
+			return nil
+		case err == nil:
+			return fmt.Errorf("the file stays in journal mode %s and cannot be shared safely: WAL mode needs shared memory, "+
+				"which network file systems do not have", mode)
+		case !isBusy(err) || time.Now().After(deadline):
+			return lockError(err)
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // dataSource names the file and the settings of one connection to it.
 func dataSource(path string, busy time.Duration, readOnly bool) string {
 	q := url.Values{}
 	for _, pragma := range []string{
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-		"journal_mode(wal)", "synchronous(full)", "temp_store(memory)", "cache_size(-32768)", "wal_autocheckpoint(4000)",
+		"synchronous(full)", "temp_store(memory)", "cache_size(-32768)", "wal_autocheckpoint(4000)",
 	} {
 		q.Add("_pragma", pragma)
 	}
