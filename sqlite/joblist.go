@@ -24,9 +24,7 @@ func (s *Store) Jobs(ctx context.Context, filter pawl.JobFilter, p pawl.Page) (p
 		if err != nil {
 			return err
 		}
-		out.Jobs, out.Next = page.Cut(jobs, q.limit, page.Jobs, func(j pawl.JobView) page.Cursor {
-			return page.Cursor{At: j.EnqueuedAt.UnixMilli(), ID: j.ID}
-		})
+		out.Jobs, out.Next = page.Cut(jobs, q.limit, page.Jobs, placeOfJob)
 		return nil
 	})
 	if err != nil {
@@ -35,11 +33,16 @@ func (s *Store) Jobs(ctx context.Context, filter pawl.JobFilter, p pawl.Page) (p
 	return out, nil
 }
 
+func placeOfJob(j pawl.JobView) page.Cursor {
+	return page.Cursor{At: j.EnqueuedAt.UnixMilli(), ID: j.ID}
+}
+
 // jobQuery is a filter and a page as SQL.
 type jobQuery struct {
-	where where
-	state jobState
-	limit int
+	where  where
+	state  jobState
+	limit  int
+	recent int // rows of each table that are looked at first
 }
 
 // jobState says where the jobs of a state lie, and how they are told there.
@@ -148,7 +151,7 @@ const recent = 5000
 // drew before it were enqueued before it.
 func (q jobQuery) nearLive(ctx context.Context, x execer) ([]jobRow, error) {
 	floor, found, err := selectOne(ctx, x, scanValue[int64],
-		`select seq from pawl_job where seq > 0 order by seq desc limit 1 offset ?`, recent)
+		`select seq from pawl_job where seq > 0 order by seq desc limit 1 offset ?`, q.recent)
 	if err != nil || !found || q.state.term == jobStates[pawl.JobReserved].term {
 		return nil, err
 	}
@@ -177,7 +180,7 @@ func (q jobQuery) nearLive(ctx context.Context, x execer) ([]jobRow, error) {
 // was enqueued before that.
 func (q jobQuery) nearEnded(ctx context.Context, x execer) ([]jobRow, error) {
 	floor, found, err := selectOne(ctx, x, scanValue[int64],
-		`select finished_at from pawl_done order by finished_at desc limit 1 offset ?`, recent)
+		`select finished_at from pawl_done order by finished_at desc limit 1 offset ?`, q.recent)
 	if err != nil || !found {
 		return nil, err
 	}

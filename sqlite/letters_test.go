@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -203,8 +204,8 @@ func TestFinerTimesThanStored(t *testing.T) {
 func TestManyDeaths(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	const n = 20_000
-	all := letters(n)
+	const n, first = 20_000, 500
+	all := letters(first)
 	for i := range all {
 		all[i].Kind = []string{"mail.v1", "post.v1"}[i%2]
 		all[i].Tags = []string{"even", "odd"}[i%2 : i%2+1]
@@ -213,14 +214,15 @@ func TestManyDeaths(t *testing.T) {
 		}
 	}
 	d.record(all...)
+	d.multiply(n / first)
 	for name, c := range map[string]struct {
 		filter pawl.LetterFilter
 		want   int
 	}{
 		"all": {pawl.LetterFilter{}, n}, "oldest first": {pawl.LetterFilter{OldestFirst: true}, n},
 		"kind": {pawl.LetterFilter{Kind: "mail.v1"}, n / 2}, "tag": {pawl.LetterFilter{Tag: "odd", OldestFirst: true}, n / 2},
-		"rare text":           {pawl.LetterFilter{Text: "NEEDLE", Status: []pawl.Status{0}}, 1},
-		"rare kind":           {pawl.LetterFilter{Kind: "rare.v1", OldestFirst: true}, 1},
+		"rare text":           {pawl.LetterFilter{Text: "NEEDLE", Status: []pawl.Status{0}}, n / first},
+		"rare kind":           {pawl.LetterFilter{Kind: "rare.v1", OldestFirst: true}, n / first},
 		"nothing":             {pawl.LetterFilter{Kind: "no.v1"}, 0},
 		"group with a status": {pawl.LetterFilter{Fingerprint: "1-abc", Status: []pawl.Status{0, 1}}, n},
 	} {
@@ -232,6 +234,16 @@ func TestManyDeaths(t *testing.T) {
 		slices.SortFunc(got, func(a, b pawl.ID) int { return slices.Compare(a[:], b[:]) })
 		d.equal("distinct of "+name, len(slices.Compact(got)), c.want)
 	}
+}
+
+// multiply gives every letter so many of its kind in all, each a second later than the one before.
+func (d desk) multiply(by int) {
+	d.Helper()
+	const numbers = ` from pawl_letter, (with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) select i from n)`
+	d.exec(fmt.Sprintf(`insert into pawl_letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, job_id,
+		correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
+		select randomblob(16), dead_at - 1000 * i, status, class, reason, fingerprint, kind, queue, connection, randomblob(16),
+		correlation_id, tags, exception_type, attempts, source_message, host, server, version, message`+numbers, by-1))
 }
 
 func TestPagesStaySmall(t *testing.T) {
