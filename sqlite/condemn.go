@@ -9,7 +9,7 @@ import (
 )
 
 const writeVerdict = `insert into pawl_verdict (job_id, letter)
-select id, ?4 from pawl_job where session = ?1 and token = ?2 and id = ?3
+select id, ?4 from pawl_job where session = ?1 and token = ?2 and +id = ?3
 on conflict (job_id) do update set letter = excluded.letter`
 
 // Condemn keeps the letters of deaths that could not be recorded with their jobs.

@@ -28,7 +28,7 @@ where id = ?1 and ended_at is null`
 from json_each(?1) t left join pawl_job j on j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1, 16)
 where j.seq is null or j.cancel <> 0 order by t.key`
 
-	writeProgress = `update pawl_job set progress = ?4 where session = ?1 and token = ?2 and id = ?3`
+	writeProgress = `update pawl_job set progress = ?4 where session = ?1 and token = ?2 and +id = ?3`
 	selectHeld    = `select id, token from pawl_job where session = ?1 order by token`
 	selectOthers  = `select id, beat from pawl_session where ended_at is null and id <> ?1 order by id`
 	readSwitchNo  = `select value from pawl_counter where name = 'switches'`
@@ -227,6 +227,9 @@ func finishSession(ctx context.Context, x execer, session pawl.SessionID, at, se
 	n, err := change(ctx, x, endSession, int64(session), at)
 	if err != nil || n == 0 {
 		return false, err
+	}
+	if _, err := x.ExecContext(ctx, freeAlerts, int64(session), at); err != nil {
+		return false, fmt.Errorf("free alerts: %w", err)
 	}
 	var host pawl.HostInfo
 	_, _, err = selectOne(ctx, x, func(rows *sql.Rows) (struct{}, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // The mark is the token of the reservation that left it first: a give-back wipes its own mark and keeps an earlier one.
-const markStarted = `update pawl_job set started = iif(started = 0, token, started) where session = ?1 and token = ?2 and id = ?3`
+const markStarted = `update pawl_job set started = iif(started = 0, token, started) where session = ?1 and token = ?2 and +id = ?3`
 
 // Start writes the start marks of jobs that must not run twice.
 func (s *Store) Start(ctx context.Context, session pawl.SessionID, reservations []pawl.Reservation) ([]error, error) {
