@@ -29,7 +29,8 @@ type Alert struct {
 // Alerts is the durable queue of alert deliveries: a death writes one row for each sink that a host has registered, in
 // the transaction that records it.
 type Alerts interface {
-	// ClaimAlerts leases due rows of these sinks to the session for AlertLease.
+	// ClaimAlerts leases due rows of these sinks to the session for AlertLease. Where the session ends before they are
+	// settled they are due at once.
 	ClaimAlerts(ctx context.Context, claim AlertClaim) ([]AlertTask, error)
 	// SettleAlerts records what became of deliveries, fenced by the lease's token: ErrLeaseLost where it has passed on.
 	SettleAlerts(ctx context.Context, results []AlertResult) ([]error, error)

@@ -92,9 +92,9 @@ type DeadLetter struct {
 	Kind            string          `json:"kind"`
 	Envelope        []byte          `json:"envelope,omitempty"` // the exact stored bytes
 	ExceptionType   string          `json:"exception_type"`
-	Message         string          `json:"message"` // at most 4,000 characters
-	Detail          string          `json:"detail"`  // chain and stack, at most 64 KiB
-	Attempts        int             `json:"attempts"`
+	Message         string          `json:"message"`  // at most 4,000 characters
+	Detail          string          `json:"detail"`   // chain and stack, at most 64 KiB
+	Attempts        int             `json:"attempts"` // that were made; a claim that only buried it is none
 	Class           DeathClass      `json:"class"`
 	Reason          Reason          `json:"reason"`
 	CorrelationID   string          `json:"correlation_id"`
@@ -153,6 +153,9 @@ func NewDeadLetter(u Undertaker, job ClaimedJob, death Dead, startedAt time.Time
 	}
 	if envelope, decodeErr := DecodeEnvelope(job.Envelope); decodeErr == nil {
 		letter.CorrelationID, letter.Tags = envelope.CorrelationID, envelope.Tags
+	}
+	if startedAt.IsZero() {
+		letter.Attempts = max(job.Attempt-1, 0)
 	}
 	if letter.Kind == "" {
 		letter.Kind = UndecodableKind

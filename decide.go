@@ -34,6 +34,7 @@ type Ending string
 
 const (
 	EndReturned    Ending = "returned"    // the handler returned, well or with an error
+	EndPanicked    Ending = "panicked"    // the handler panicked
 	EndTimedOut    Ending = "timed out"   // the job's timeout passed and the handler returned an error or not at all
 	EndInterrupted Ending = "interrupted" // the handler returned after the shutdown had cancelled its ctx
 	EndCutOff      Ending = "cut off"     // the shutdown ended before the handler returned

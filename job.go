@@ -53,13 +53,60 @@ type Job struct {
 	failure    error
 }
 
-// NewJobContext makes the Job of one attempt and the ctx that carries it. Runners call it. The function end closes the
-// attempt: it waits for a transition under way, makes every later operation return ErrFinished, and reports whether a
-// transition was made.
-func NewJobContext(ctx context.Context, info JobInfo, runner Runner, logger *slog.Logger, deadline time.Time) (_ context.Context, job *Job, end func() (finished bool)) {
+// NewJobContext makes the Job of one attempt and the ctx that carries it. Runners call it. The ctx is done when parent
+// is, and its Deadline is the job's: where parent was cancelled because of ErrTimeout, Err is
+// context.DeadlineExceeded. The function end closes the attempt and its ctx: it waits for a transition under way,
+// makes every later operation return ErrFinished, and reports whether a transition was made.
+func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *slog.Logger, deadline time.Time) (ctx context.Context, job *Job, end func() (finished bool)) {
 	job = &Job{JobInfo: info, runner: runner, logger: logger, deadline: deadline, transition: make(chan struct{}, 1)}
 	job.transition <- struct{}{}
-	return ContextWithJob(ctx, job), job, job.end
+	c := &jobContext{Context: parent, job: job, done: make(chan struct{})}
+	c.follow = context.AfterFunc(parent, c.close)
+	return c, job, func() bool {
+		defer c.close()
+		return job.end()
+	}
+}
+
+// jobContext is a ctx whose end tells a timeout from other cancels, with a deadline that Extend can move. Its channel
+// is its own, so that contexts derived from it ask its Err and not that of the ctx beneath.
+type jobContext struct {
+	context.Context
+	job    *Job
+	done   chan struct{}
+	once   sync.Once
+	follow func() bool
+}
+
+func (c *jobContext) close() {
+	c.once.Do(func() {
+		close(c.done)
+		if c.follow != nil {
+			c.follow()
+		}
+	})
+}
+
+func (c *jobContext) Deadline() (time.Time, bool) { return c.job.Deadline(), true }
+func (c *jobContext) Done() <-chan struct{}       { return c.done }
+
+func (c *jobContext) Err() error {
+	select {
+	case <-c.done:
+	default:
+		return nil
+	}
+	if context.Cause(c.Context) == ErrTimeout {
+		return context.DeadlineExceeded
+	}
+	return context.Canceled
+}
+
+func (c *jobContext) Value(key any) any {
+	if key == jobKey {
+		return c.job
+	}
+	return c.Context.Value(key)
 }
 
 func (j *Job) end() bool {
@@ -126,6 +173,9 @@ func (j *Job) Fail(ctx context.Context, err error) error {
 func (j *Job) settle(ctx context.Context, outcome Outcome, failure error) error {
 	if j == nil {
 		return ErrNoJob
+	}
+	if j.over() {
+		return ErrFinished
 	}
 	select {
 	case <-j.transition:

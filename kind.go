@@ -106,12 +106,17 @@ func (k Kind[T]) New(ctx context.Context, connection Connection, args T, options
 	return job, nil
 }
 
+var errNoEnqueuer error = &FieldError{Field: "enqueuer", Value: nil, Rule: "must be a store, a transaction or an inline connection"}
+
 // Enqueue stores one job and returns when it is durable. With a store's Tx as the Enqueuer the job is part of that
 // transaction: a rollback means that it never was.
 //
 // When the error is one of the store's, and not of the input, the job may or may not have been stored. The result
 // names its id all the same: repeating the call with WithID(id) stores it at most once.
 func (k Kind[T]) Enqueue(ctx context.Context, to Enqueuer, args T, options ...Option) (Enqueued, error) {
+	if to == nil {
+		return Enqueued{}, errNoEnqueuer
+	}
 	job, err := k.New(ctx, to.Connection(), args, options...)
 	if err != nil {
 		return Enqueued{}, err
@@ -126,6 +131,9 @@ func (k Kind[T]) Enqueue(ctx context.Context, to Enqueuer, args T, options ...Op
 // EnqueueMany stores one job for each of the args, all or none, with the same options. Result i belongs to args i.
 // WithID and a unique key make sense for one job only and are refused.
 func (k Kind[T]) EnqueueMany(ctx context.Context, to Enqueuer, args []T, options ...Option) ([]Enqueued, error) {
+	if to == nil {
+		return nil, errNoEnqueuer
+	}
 	jobs := make([]NewJob, len(args))
 	for i := range args {
 		job, err := k.New(ctx, to.Connection(), args[i], options...)

@@ -12,7 +12,8 @@ import (
 // Handler runs one attempt of any kind.
 type Handler func(ctx context.Context, job *Job) error
 
-// Middleware wraps handlers: tracing, error reporting, a tenant's context. The first one that is given is outermost.
+// Middleware wraps handlers: tracing, error reporting, a tenant's context. The first one that is given is outermost. A
+// handler's panic reaches it as a *PanicError that next returns; runtime.Goexit passes through it.
 type Middleware func(next Handler) Handler
 
 // Mux finds the handler of a kind by its stored name, and by nothing else. Fill it before it is handed to a host;
@@ -41,7 +42,8 @@ func Handle[T any](m *Mux, kind Kind[T], handle func(context.Context, T) error, 
 		return
 	}
 	add := func(name string, read func([]byte) (T, error)) {
-		m.add(name, wrap(func(ctx context.Context, job *Job) error {
+		m.add(name, wrap(func(ctx context.Context, job *Job) (err error) {
+			defer caught(&err)
 			args, err := read(job.Args)
 			if err != nil {
 				return &PoisonError{Reason: ReasonWrongArgs, Err: err}
@@ -52,6 +54,13 @@ func Handle[T any](m *Mux, kind Kind[T], handle func(context.Context, T) error, 
 	add(kind.name, kind.read)
 	for _, l := range kind.lifts {
 		add(l.name, l.read)
+	}
+}
+
+// caught turns a panic into a *PanicError with the stack of where it happened.
+func caught(err *error) {
+	if value := recover(); value != nil {
+		*err = &PanicError{Value: value, Stack: string(debug.Stack())}
 	}
 }
 

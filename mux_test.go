@@ -185,6 +185,66 @@ func TestMiddlewareWrapsInOrder(t *testing.T) {
 	}
 }
 
+func TestMiddlewareSeesPanics(t *testing.T) {
+	t.Parallel()
+	var seen error
+	mux := pawl.NewMux()
+	pawl.Handle(mux, pawl.NewKind[mailArgs]("mail.v1", pawl.Policy{}), func(context.Context, mailArgs) error { panic("bad") },
+		func(next pawl.Handler) pawl.Handler {
+			return func(ctx context.Context, job *pawl.Job) error {
+				seen = next(ctx, job)
+				return seen
+			}
+		})
+	if err := run(t, mux, pawl.JobInfo{Kind: "mail.v1", Args: json.RawMessage(`{}`)}); !isPanic("bad")(err) || !isPanic("bad")(seen) {
+		t.Errorf("got %v, the middleware saw %v", err, seen)
+	}
+	mux.Use(func(pawl.Handler) pawl.Handler { return func(context.Context, *pawl.Job) error { panic("middleware") } })
+	if err := run(t, mux, pawl.JobInfo{Kind: "mail.v1", Args: json.RawMessage(`{}`)}); !isPanic("middleware")(err) {
+		t.Errorf("a panic of the middleware: got %v", err)
+	}
+}
+
+// The ctx of a job tells a timeout from other ends, to itself and to what is derived from it.
+func TestJobContext(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ cause, want error }{
+		{pawl.ErrTimeout, context.DeadlineExceeded}, {pawl.ErrShutdown, context.Canceled},
+		{pawl.ErrCancelled, context.Canceled}, {pawl.ErrLeaseLost, context.Canceled},
+	} {
+		parent, cancel := context.WithCancelCause(t.Context())
+		ctx, job, end := pawl.NewJobContext(parent, pawl.JobInfo{}, &runner{}, nil, noon)
+		derived, stop := context.WithCancel(ctx)
+		if ctx.Err() != nil || derived.Err() != nil {
+			t.Errorf("ended before its time: %v, %v", ctx.Err(), derived.Err())
+		}
+		if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(noon) {
+			t.Errorf("deadline: got %v", deadline)
+		}
+		if err := job.Extend(ctx, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if deadline, _ := ctx.Deadline(); !deadline.Equal(noon.Add(time.Hour)) {
+			t.Errorf("deadline after Extend: got %v", deadline)
+		}
+		cancel(row.cause)
+		<-derived.Done()
+		for name, c := range map[string]context.Context{"ctx": ctx, "derived": derived} {
+			if !errors.Is(c.Err(), row.want) || context.Cause(c) != row.cause {
+				t.Errorf("%s after %v: got %v, cause %v", name, row.cause, c.Err(), context.Cause(c))
+			}
+		}
+		stop()
+		end()
+	}
+	ctx, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{}, &runner{}, nil, noon)
+	end()
+	<-ctx.Done()
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("after its attempt: got %v", ctx.Err())
+	}
+}
+
 func TestJobMakesOneTransition(t *testing.T) {
 	t.Parallel()
 	r := &runner{err: pawl.ErrLeaseLost}

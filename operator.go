@@ -131,14 +131,18 @@ func (m Move) Allowed(status Status, outcome RedriveOutcome, newJob ID) error {
 		}
 		return fmt.Errorf("letter %s is %s: no redrive is pending: %w", m.Letter, status, ErrConflict)
 	case m.Action == ActionReopen:
-		if status == StatusResolved || status == StatusDiscarded || outcome == RedriveCancelled {
+		if status == StatusResolved || status == StatusDiscarded || status == StatusRedriven && outcome == RedriveCancelled {
 			return nil
 		}
 		return fmt.Errorf("letter %s is %s: only a closed letter can be reopened: %w", m.Letter, status, ErrConflict)
 	case status == StatusDead:
 		return nil
+	case outcome == RedriveCancelled:
+		return fmt.Errorf("letter %s went on as job %s, which was cancelled: reopen it first: %w", m.Letter, newJob, ErrConflict)
 	case status == StatusRedriven:
 		return fmt.Errorf("letter %s went on as job %s: %w", m.Letter, newJob, ErrAlreadyRedriven)
+	case outcome == RedriveSucceeded:
+		return fmt.Errorf("letter %s went on as job %s, which succeeded: %w", m.Letter, newJob, ErrAlreadyRedriven)
 	}
 	return fmt.Errorf("letter %s is %s: reopen it first: %w", m.Letter, status, ErrConflict)
 }
@@ -189,7 +193,7 @@ type Jobs interface {
 	Jobs(ctx context.Context, filter JobFilter, page Page) (JobPage, error)
 	// Job returns one, or ErrNotFound.
 	Job(ctx context.Context, id ID) (JobView, error)
-	// Queues counts the jobs of every queue that has any, in order of priority.
+	// Queues counts the jobs of every queue that has any or is paused, in order of priority.
 	Queues(ctx context.Context) ([]QueueView, error)
 	// ClearQueue removes every waiting, scheduled and reserved job of a queue, audited, and returns how many. The
 	// acknowledgements of those that were running are refused.

@@ -51,7 +51,10 @@ func Delay(wait time.Duration) Option {
 		if wait < 0 || wait > maxWait {
 			d.refuse("delay", wait, "must be at least 0 and at most 10 years")
 		}
-		d.delay, d.runAt = wait, time.Time{}
+		if !d.runAt.IsZero() {
+			d.refuse("delay", wait, "must not be given with a run at")
+		}
+		d.delay = wait
 	}
 }
 
@@ -61,7 +64,10 @@ func RunAt(t time.Time) Option {
 		if t.IsZero() || t.Year() > 9999 {
 			d.refuse("run at", t, "must be a time before the year 10000")
 		}
-		d.runAt, d.delay = t, 0
+		if d.delay != 0 {
+			d.refuse("run at", t, "must not be given with a delay")
+		}
+		d.runAt = t
 	}
 }
 
@@ -128,16 +134,6 @@ func Tags(tags ...string) Option {
 	return func(d *dispatch) { d.envelope.Tags = append(d.envelope.Tags, tags...) }
 }
 
-// OrderingKey is stored with the job, at most 256 bytes.
-func OrderingKey(key string) Option {
-	return func(d *dispatch) {
-		if key == "" {
-			d.refuse("ordering key", key, "must have 1 to 256 bytes")
-		}
-		d.envelope.OrderingKey = key
-	}
-}
-
 // Unique is a key under which at most one job may be in its scope, within one connection.
 type Unique struct {
 	Key    string
@@ -175,6 +171,9 @@ func unique(u Unique) Option {
 		}
 		if u.Scope == UniqueForPeriod && (u.Period <= 0 || u.Period > maxWait) {
 			d.refuse("unique period", u.Period, "must be greater than 0 and at most 10 years")
+		}
+		if d.envelope.Unique != (Unique{}) {
+			d.refuse("unique key", u.Key, "must be given once")
 		}
 		d.envelope.Unique = u
 	}

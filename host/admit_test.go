@@ -51,7 +51,7 @@ func TestChangedEnvelopes(t *testing.T) {
 		h.clean()
 		for _, id := range []pawl.ID{flipped, renamed, moved, swapped, empty} {
 			l := w.letterOf(id)
-			w.equal("death", words(l.Class, l.Reason, l.Attempts, l.StartedAt.IsZero()), "poison undecodable 1 true")
+			w.equal("death", words(l.Class, l.Reason, l.Attempts, l.StartedAt.IsZero()), "poison undecodable 0 true")
 			if want := stored[id]; want != nil && !bytes.Equal(l.Envelope, want) {
 				t.Errorf("the raw bytes are not kept")
 			}
@@ -157,7 +157,7 @@ func TestOrphans(t *testing.T) {
 		w.pass(2 * time.Hour)
 		h.clean()
 		l := w.letterOf(id)
-		w.equal("death", words(l.Class, l.Reason, l.Attempts), "poison unknown kind 1")
+		w.equal("death", words(l.Class, l.Reason, l.Attempts), "poison unknown kind 0")
 		w.equal("error lines", w.deathLines()[id.String()], 1)
 	})
 }

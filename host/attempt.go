@@ -55,18 +55,6 @@ type storeClock struct{ now, at time.Time }
 
 func (c storeClock) time(t time.Time) time.Time { return c.now.Add(t.Sub(c.at)) }
 
-// attemptContext shows the attempt's timeout as the ctx's deadline. Extend moves it.
-type attemptContext struct {
-	context.Context
-	attempt *attempt
-}
-
-func (c *attemptContext) Deadline() (time.Time, bool) {
-	c.attempt.mu.Lock()
-	defer c.attempt.mu.Unlock()
-	return c.attempt.deadline, true
-}
-
 // begin decides whether the handler may run, and runs it in this goroutine.
 func (a *attempt) begin() {
 	if end := a.admit(); end != nil {
@@ -105,7 +93,7 @@ func (a *attempt) open(timeout time.Duration) (context.Context, *pawl.Job) {
 	a.ctx, a.stop = context.WithCancelCause(a.host.base)
 	a.started = time.Now()
 	a.deadline = a.started.Add(timeout)
-	ctx, job, end := pawl.NewJobContext(&attemptContext{a.ctx, a}, a.info(), operations{a}, a.log, a.deadline)
+	ctx, job, end := pawl.NewJobContext(a.ctx, a.info(), operations{a}, a.log, a.deadline)
 	a.end = end
 	a.phase = running
 	a.host.counters.running.Add(1)
@@ -230,7 +218,7 @@ func (a *attempt) giveUp(ending pawl.Ending) {
 // finish decides what becomes of the job, unless an operation of it has done so, and frees the slot.
 func (a *attempt) finish(finished bool, ending pawl.Ending, cause, err error) {
 	defer a.release()
-	if _, panicked := err.(*pawl.PanicError); panicked {
+	if panicked(err) {
 		a.host.counters.panicked.Add(1)
 	}
 	a.mu.Lock()
@@ -279,6 +267,8 @@ func endingOf(cause, err error) pawl.Ending {
 	switch {
 	case err == nil:
 		return pawl.EndReturned
+	case panicked(err):
+		return pawl.EndPanicked
 	case errors.Is(cause, pawl.ErrTimeout):
 		return pawl.EndTimedOut
 	case errors.Is(cause, pawl.ErrShutdown):
@@ -287,10 +277,15 @@ func endingOf(cause, err error) pawl.Ending {
 	return pawl.EndReturned
 }
 
+func panicked(err error) bool {
+	_, is := err.(*pawl.PanicError)
+	return is
+}
+
 // textOf is an error's text in a form that can be logged, whatever the error is.
 func textOf(err error) string { return pawl.NewEvidence(err).Message }
 
-// explain adds to a bare "context canceled" why the context was; the class has been decided before. A handler's error
+// explain adds to a bare error of the context why it ended; the class has been decided before. A handler's error
 // may have an Is method that panics.
 func explain(cause, err error) (explained error) {
 	defer func() {
@@ -298,7 +293,8 @@ func explain(cause, err error) (explained error) {
 			explained = err
 		}
 	}()
-	if cause == nil || !errors.Is(err, context.Canceled) || errors.Is(err, cause) {
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if cause == nil || !ended || errors.Is(err, cause) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", err, cause)

@@ -284,7 +284,7 @@ func TestReleaseCountsAttempts(t *testing.T) {
 		h.clean()
 		w.equal("runs", runs, releases)
 		l := w.letterOf(id)
-		w.equal("death", words(l.Class, l.Reason, l.Attempts), words("transient-exhausted", "budget", releases+1))
+		w.equal("death", words(l.Class, l.Reason, l.Attempts), words("transient-exhausted", "budget", releases))
 		w.equal("type", l.ExceptionType, "*host.NotRunError")
 		w.equal("started", l.StartedAt.IsZero(), true)
 		w.equal("released", h.Stats().Released, releases)

@@ -16,7 +16,7 @@ import (
 
 // Config says how an inline connection behaves. The zero value works.
 type Config struct {
-	Connection  string            // name of the connection, 1-128 bytes. Default "default"
+	Connection  string            // name of the connection, 1-128 bytes. Default "sync"
 	Policy      pawl.Policy       // what jobs inherit where neither the call nor the kind says; only the timeout and the redrive rule matter here
 	DeadLetters pawl.DeadLetters  // where deaths are recorded. Default: nowhere, the call's error is all there is
 	Classifiers []pawl.Classifier // asked in order about an error that says nothing itself
@@ -53,7 +53,7 @@ func New(mux *pawl.Mux, config Config) (*Enqueuer, error) {
 	}
 	name := config.Connection
 	if name == "" {
-		name = "default"
+		name = "sync"
 	}
 	if len(name) > 128 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return nil, &pawl.FieldError{Field: "connection", Value: name, Rule: "must have 1 to 128 bytes of UTF-8 without control characters"}

@@ -100,7 +100,7 @@ func TestDeaths(t *testing.T) {
 				t.Errorf("%s, %s, %s: %s", letter.Class, letter.Reason, letter.ExceptionType, letter.Message)
 			}
 			if letter.JobID != id || letter.Attempts != 1 || len(letter.History) != 1 || letter.StartedAt.IsZero() ||
-				letter.Connection != "default" || letter.Host != "machine" || letter.Server != "inline" ||
+				letter.Connection != "sync" || letter.Host != "machine" || letter.Server != "inline" ||
 				letter.Version != "1.2.3" || letter.CorrelationID != "request-1" || len(letter.Envelope) == 0 {
 				t.Errorf("letter %+v", letter)
 			}
@@ -383,7 +383,7 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	jobs, err := inline.New(pawl.NewMux(), inline.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil || jobs.Connection().Name != "default" {
+	if err != nil || jobs.Connection().Name != "sync" {
 		t.Error(err)
 	}
 }

@@ -67,7 +67,7 @@ func ExampleDesk_Redrive() {
 		fmt.Println(err)
 	}
 	_, err = desk.Redrive(ctx, died.ID, ops.RedriveOptions{By: by})
-	fmt.Println(errors.Is(err, pawl.ErrConflict))
+	fmt.Println(errors.Is(err, pawl.ErrAlreadyRedriven))
 	after, err := store.Letter(ctx, died.ID)
 	fmt.Println(after.Status, after.Outcome, err)
 	// Output:

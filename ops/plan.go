@@ -21,7 +21,8 @@ type RedriveOptions struct {
 	// an absolute deadline that has passed has to be restated.
 	RetryUntil time.Time
 	RetryFor   time.Duration
-	// Confirmed says that the effect of a job whose outcome is unknown was checked, and has not happened.
+	// Confirmed says that the effect of a job whose outcome is unknown was checked, and has not happened; or that a job
+	// whose redrive succeeded, and whose letter was opened again, is to be run once more.
 	Confirmed bool
 }
 
@@ -146,6 +147,8 @@ func (d *Desk) begin(ctx context.Context, id pawl.ID, action pawl.Action, confir
 		return plan{}, none, fmt.Errorf("letter %s: a job of kind %s is never run again: %w", id, envelope.Kind, pawl.ErrRedriveRefused)
 	case rule == pawl.RedriveOneByOne && many:
 		return plan{}, none, fmt.Errorf("letter %s: jobs of kind %s are run again one by one, not among many: %w", id, envelope.Kind, pawl.ErrRedriveRefused)
+	case letter.Outcome == pawl.RedriveSucceeded && !confirmed:
+		return plan{}, none, fmt.Errorf("letter %s: job %s has done its work since, it would be done twice: %w", id, letter.NewJobID, pawl.ErrConfirm)
 	case letter.Reason.OutcomeUnknown() && !confirmed:
 		return plan{}, none, fmt.Errorf("letter %s: the outcome is unknown, check first whether the effect has happened: %w", id, pawl.ErrConfirm)
 	}

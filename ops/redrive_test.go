@@ -17,7 +17,7 @@ func TestRedriveMakesAFreshJobFromTheSnapshot(t *testing.T) {
 	t.Parallel()
 	s := newStore("default")
 	letter := s.die(t, "default", pawl.Policy{MaxTries: 3, Queue: "1-critical", RetryFor: time.Minute, Backoff: []time.Duration{time.Second}},
-		[]pawl.Option{pawl.CorrelationID("request-1"), pawl.Tags("a", "b"), pawl.OrderingKey("o")}, nil)
+		[]pawl.Option{pawl.CorrelationID("request-1"), pawl.Tags("a", "b")}, nil)
 	job, err := newDesk(t, s).Redrive(t.Context(), letter.ID, ops.RedriveOptions{By: ann, Note: "look again"})
 	if err != nil {
 		t.Fatal(err)

@@ -121,6 +121,38 @@ func (r real) alerted(t *testing.T) (letters []pawl.ID) {
 	return letters
 }
 
+// A letter whose redrive did its work is not run again by mistake, also when somebody has opened it again.
+func TestWorkThatWasDoneIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	r := openReal(t)
+	r.enqueue(t)
+	letter := r.dies(t)
+	first, err := r.desk.Redrive(t.Context(), letter, ops.RedriveOptions{By: ann})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t, r.claim(t), pawl.Done{})
+	_, err = r.desk.Redrive(t.Context(), letter, ops.RedriveOptions{By: ann})
+	if !errors.Is(err, pawl.ErrAlreadyRedriven) || !strings.Contains(err.Error(), first.String()) || !strings.Contains(err.Error(), "succeeded") {
+		t.Errorf("a second redrive: got %v", err)
+	}
+	if err := r.desk.Reopen(t.Context(), letter, ann, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.desk.Redrive(t.Context(), letter, ops.RedriveOptions{By: ann}); !errors.Is(err, pawl.ErrConfirm) {
+		t.Errorf("after reopening: got %v", err)
+	}
+	if _, err = r.desk.Retry(t.Context(), letter, ops.RetryOptions{By: ann}); !errors.Is(err, pawl.ErrConfirm) {
+		t.Errorf("retry after reopening: got %v", err)
+	}
+	if r.count(t) > 0 {
+		t.Error("a refused redrive stored a job")
+	}
+	if _, err = r.desk.Redrive(t.Context(), letter, ops.RedriveOptions{By: ann, Confirmed: true}); err != nil || r.count(t) != 1 {
+		t.Errorf("confirmed: got %v", err)
+	}
+}
+
 func TestThreeRedriveTheSameLetter(t *testing.T) {
 	t.Parallel()
 	r := openReal(t)

@@ -16,9 +16,11 @@ const (
 	selectDueAlerts = `select a.id, a.sink, a.key, a.attempt + 1, ` + letterColumns + `
 from pawl_alert a join pawl_letter l on l.id = a.letter where a.sink = ? and a.due_at <= ? order by a.due_at, a.id limit ?`
 
-	leaseAlert  = `update pawl_alert set attempt = attempt + 1, token = ?, due_at = ? where id = ?`
-	alertSent   = `update pawl_alert set token = null, due_at = null, delivered_at = ?, error = '' where id = ? and token = ?`
-	alertFailed = `update pawl_alert set token = null, due_at = ?, error = ? where id = ? and token = ?`
+	leaseAlert = `update pawl_alert set attempt = attempt + 1, token = ?, session = ?, due_at = ? where id = ?`
+	alertSent  = `update pawl_alert set token = null, session = null, due_at = null, delivered_at = ?, error = '' where id = ? and token = ?`
+	// What a session that has ended was delivering is due at once: it may have been delivered.
+	freeAlerts  = `update pawl_alert set token = null, session = null, due_at = ?2 where session = ?1`
+	alertFailed = `update pawl_alert set token = null, session = null, due_at = ?, error = ? where id = ? and token = ?`
 
 	countAlerts = `with pending as (select count(*) as n, min(id) as oldest from pawl_alert where sink = ?1 and due_at is not null)
 select p.n,
@@ -47,7 +49,7 @@ func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.
 	}
 	var tasks []pawl.AlertTask
 	err = s.write(ctx, func(ctx context.Context, w *writer) (err error) {
-		tasks, err = claimAlerts(ctx, w, due, min(claim.Max, batch), now())
+		tasks, err = claimAlerts(ctx, w, claim.Session, due, min(claim.Max, batch), now())
 		return err
 	})
 	if err != nil {
@@ -72,7 +74,7 @@ func (s *Store) dueSinks(ctx context.Context, sinks []string) (due []string, err
 	return due, err
 }
 
-func claimAlerts(ctx context.Context, x execer, sinks []string, most int, at int64) ([]pawl.AlertTask, error) {
+func claimAlerts(ctx context.Context, x execer, session pawl.SessionID, sinks []string, most int, at int64) ([]pawl.AlertTask, error) {
 	token, _, err := selectOne(ctx, x, scanValue[pawl.Token],
 		`update pawl_counter set value = value + 1 where name = 'token' returning value`)
 	if err != nil {
@@ -89,7 +91,7 @@ func claimAlerts(ctx context.Context, x execer, sinks []string, most int, at int
 	until := at + pawl.AlertLease.Milliseconds()
 	for i := range all {
 		all[i].Token = token
-		if _, err := x.ExecContext(ctx, leaseAlert, int64(token), until, all[i].Row); err != nil {
+		if _, err := x.ExecContext(ctx, leaseAlert, int64(token), int64(session), until, all[i].Row); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
-// Queues counts the jobs of every queue that has any, in order of priority.
+// Queues counts the jobs of every queue that has any or is paused, in order of priority.
 func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error) {
 	err = s.view(ctx, func(x execer) error {
 		queues, err = readQueues(ctx, x, now())
@@ -61,9 +61,7 @@ func readQueues(ctx context.Context, x execer, at int64) ([]pawl.QueueView, erro
 		return nil, err
 	}
 	for _, q := range switches.Queues {
-		if view := views[q.Queue]; view != nil {
-			view.Paused = true
-		}
+		of(q.Queue).Paused = true
 	}
 	out := make([]pawl.QueueView, 0, len(views))
 	for _, name := range slices.Sorted(maps.Keys(views)) {

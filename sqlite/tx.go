@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -41,7 +40,7 @@ func explainTx(err error) error {
 	case strings.Contains(text, "no such table: pawl_"):
 		return fmt.Errorf("the transaction is on a file that does not hold this store's tables: %w", err)
 	case strings.Contains(text, "database is locked"):
-		return errors.Join(fmt.Errorf("the transaction could not take the write lock; begin it as immediate: %w", err), pawl.ErrBusy)
+		return fmt.Errorf("the transaction could not take the write lock; begin it as immediate (%w): %w", err, pawl.ErrBusy)
 	}
 	return err
 }

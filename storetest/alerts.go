@@ -18,6 +18,7 @@ func alertPromises() []promise {
 		{name: "claimers at the same time share no row", check: alertsRaced},
 		{name: "a claim is bounded for each sink", check: alertsBounded},
 		{name: "a lease ends by itself", check: alertLeaseEnds},
+		{name: "a lease ends with its session", check: alertLeaseOfTheDead},
 		{name: "settling is fenced by the lease", check: alertsFenced},
 		{name: "a delivered alert never comes again", check: alertDelivered},
 		{name: "a failed alert is due again after its wait", check: alertFailed},
@@ -147,6 +148,19 @@ func alertLeaseEnds(f *fixture) {
 	f.equal("row", second.Row, first.Row)
 	f.equal("attempt", second.Attempt, 2)
 	f.holds("the token is another", second.Token != first.Token)
+}
+
+func alertLeaseOfTheDead(f *fixture) {
+	a, b, c := f.host("a", "mail"), f.host("b", "mail"), f.host("c", "mail")
+	f.dead(a)
+	first := f.oneAlert(a, "mail")
+	f.kill(b, a)
+	second := f.oneAlert(b, "mail")
+	f.equal("attempt", second.Attempt, 2)
+	errs, err := f.store.SettleAlerts(f.ctx, []pawl.AlertResult{{Row: first.Row, Token: first.Token, Delivered: true}})
+	f.failsOne("settle by the dead", errs, err, pawl.ErrLeaseLost)
+	f.closeSession(b)
+	f.equal("attempt", f.oneAlert(c, "mail").Attempt, 3)
 }
 
 func alertsFenced(f *fixture) {

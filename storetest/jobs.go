@@ -164,12 +164,14 @@ func queuesCounted(f *fixture) {
 	f.claim(session, 1)
 	f.settle(session, end(f.claimOne(session), pawl.Done{}))
 	f.pauseQueue(bulk, true)
+	f.pauseQueue("9-empty", true)
 	got := f.queues()
 	for i := range got {
 		got[i].OldestReady = 0
 	}
 	f.equal("queues", got, []pawl.QueueView{
 		{Name: critical, Waiting: 2, Reserved: 1}, {Name: "10-late", Waiting: 1}, {Name: bulk, Scheduled: 2, Paused: true},
+		{Name: "9-empty", Paused: true},
 	})
 }
 

@@ -17,7 +17,8 @@ type Fate struct {
 	Note       string
 }
 
-// Moved is the fate after a move that is allowed; newJob is the job of a redrive.
+// Moved is the fate after a move that is allowed; newJob is the job of a redrive. A letter that is reopened still says
+// what became of its redrive.
 func (f Fate) Moved(m pawl.Move, newJob pawl.ID, at time.Time) Fate {
 	f.Status = m.To()
 	switch m.Action {
@@ -26,8 +27,6 @@ func (f Fate) Moved(m pawl.Move, newJob pawl.ID, at time.Time) Fate {
 		f.Outcome, f.Next = pawl.RedrivePending, pawl.ID{}
 	case pawl.ActionOutcome:
 		f.Outcome = m.Outcome
-	case pawl.ActionReopen:
-		f.RedrivenBy, f.RedrivenAt, f.NewJob, f.Outcome, f.Next = "", time.Time{}, pawl.ID{}, "", pawl.ID{}
 	}
 	if m.Note != "" {
 		f.Note = m.Note

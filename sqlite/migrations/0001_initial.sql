@@ -166,13 +166,15 @@ create table pawl_alert (
   sink         text    not null,
   key          text    not null, -- stable over repeats of the delivery
   attempt      integer not null default 0,
-  token        integer,
+  token        integer,          -- of the lease
+  session      integer,          -- that holds the lease
   due_at       integer,          -- null once delivered; a lease moves it
   delivered_at integer,
   error        text    not null default '',
   unique (letter, sink)
 ) strict;
 create index pawl_alert_due  on pawl_alert (sink, due_at)  where due_at is not null;
+create index pawl_alert_leased on pawl_alert (session) where session is not null;
 create index pawl_alert_sent on pawl_alert (sink)          where delivered_at is not null;
 
 create table pawl_audit (
