@@ -1,5 +1,9 @@
-// Package pawl says what a background job is and what the rules of its life are. It needs the standard library only;
-// stores (sqlite, inline), the worker host (host) and operators' tools (ops) are packages beside it.
+// Package pawl says what a background job is and what the rules of its life are. Beside the standard library it needs
+// UUIDs only; stores (sqlite, postgres), the inline connection (inline), the worker host (host) and operators' tools
+// (ops) are packages beside it.
+//
+// Those who write jobs need Kind, Policy, the options of Enqueue, Mux, Job, and Permanent and its kin. Store,
+// DeadLetters and what they speak of are for those who write stores and tools.
 //
 // # A job's life
 //
@@ -12,6 +16,10 @@
 // Enqueue stores a job and returns when it is durable. Handed a store's transaction, the job is part of it:
 //
 //	_, err := Welcome.Enqueue(ctx, store, WelcomeArgs{UserID: 7})
+//
+// Jobs wait in queues. The order of the queues' names is their priority: 1-critical before 2-default, where a job goes
+// that says nothing, before 3-bulk; these three a host serves by default. InQueue chooses another, Delay and RunAt let a
+// job wait, UniqueWhileWaiting and its kin drop what is there already.
 //
 // A worker host has a Mux that finds handlers by kind. It claims jobs under leased and fenced reservations, runs them,
 // and settles what became of them:

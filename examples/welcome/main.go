@@ -1,10 +1,12 @@
-// Welcome enqueues one job and works it: go run ./examples/welcome
+// Welcome enqueues one job and works it: go run ./examples/welcome; end it with Ctrl-C.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -19,11 +21,17 @@ type WelcomeArgs struct {
 var Welcome = pawl.NewKind[WelcomeArgs]("email.welcome.v1", pawl.Policy{Timeout: 30 * time.Second})
 
 func main() {
-	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
 	store, err := sqlite.Open(ctx, "welcome.db", sqlite.Config{})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer store.Close()
 
@@ -34,12 +42,10 @@ func main() {
 	})
 	h, err := host.New(store, mux, host.Config{})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	if _, err := Welcome.Enqueue(ctx, store, WelcomeArgs{UserID: 7}); err != nil { // or store.Tx(tx)
-		log.Fatal(err)
+		return err
 	}
-	if err := h.Run(ctx); err != nil { // until ctx is done, then it drains
-		log.Fatal(err)
-	}
+	return h.Run(ctx) // until ctx is done, then it drains
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func Example() {
@@ -12,13 +15,20 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	back, _ := os.Getwd()
+	back, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
 	defer os.Chdir(back)
 	if err := os.Chdir(dir); err != nil {
 		panic(err)
 	}
-	main()
-	// Output: welcome, user 7
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	fmt.Println(run(ctx))
+	// Output:
+	// welcome, user 7
+	// <nil>
 }
 
 // The README shows this program as it is.
@@ -31,8 +41,8 @@ func TestReadmeShowsThisProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(string(program), "type WelcomeArgs")
-	if !strings.Contains(string(readme), "type WelcomeArgs"+strings.TrimSpace(shown)) {
+	_, shown, found := strings.Cut(string(program), "\n)\n\n") // the imports end here
+	if !found || !strings.Contains(string(readme), "```go\n"+shown+"```") {
 		t.Error("README.md and examples/welcome/main.go differ")
 	}
 }
