@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,6 +15,8 @@ import (
 const (
 	insertBatch = 1000 // jobs in one statement
 	groupLimit  = 64   // calls with more jobs go by themselves
+
+	repeatsLast = 10 * time.Second // after an id that was there already, others are expected for so long
 )
 
 // Enqueue stores the jobs, all or none, and returns when they are durable. Small calls at the same time share a
@@ -68,7 +71,13 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 		}
 		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return in.run(ctx, onPgx{tx}) })
 	}
+	in.hopeful = time.Now().UnixNano() > s.repeats.Load()
 	err := insert()
+	if state(err) == uniqueViolation && in.hopeful {
+		s.repeats.Store(time.Now().Add(repeatsLast).UnixNano())
+		in.hopeful = false
+		err = insert()
+	}
 	if missing(err, "done_") { // a table that was dropped since this process looked
 		s.forgetSlots()
 		if in.slots, err = s.currentSlots(ctx); err == nil {

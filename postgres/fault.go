@@ -18,6 +18,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	uniqueViolation      = "23505"
 	undefinedTable       = "42P01"
 	insufficientRights   = "42501"
 )

@@ -6,7 +6,8 @@ import "strings"
 type statements struct {
 	insertNames, selectNumbers, insertKinds, selectTexts      string
 	selectSlots, markSlot, insertSlot, retireSlot, forgetSlot string
-	insertPlain, insertFull                                   string
+	insertPlain, insertPlainUnless                            string
+	insertFull, insertFullUnless                              string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
 	forgetAttempts, forgetVerdicts                            string
 	claim, claimSuspect, claimOrphan                          string
@@ -29,7 +30,8 @@ func newStatements(s schema) statements {
 		insertNames: s.text(insertNames), selectNumbers: s.text(selectNumbers), insertKinds: s.text(insertKinds), selectTexts: s.text(selectTexts),
 		selectSlots: s.text(selectSlots), markSlot: s.text(markSlot), insertSlot: s.text(insertSlot),
 		retireSlot: s.text(retireSlot), forgetSlot: s.text(forgetSlot),
-		insertPlain: s.text(insertPlain), insertFull: s.text(insertFull),
+		insertPlain: s.text(insertPlain), insertPlainUnless: s.text(insertPlain + unlessThere),
+		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere),
 		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)),

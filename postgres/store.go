@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -95,6 +96,7 @@ type Store struct {
 	held     *holdings
 	enqueues *grouper
 	bulk     chan struct{} // a slot for each large enqueue under way
+	repeats  atomic.Int64  // until then (Unix nanoseconds), ids are expected to be there already
 	waker    *waker
 
 	background context.Context // until Close

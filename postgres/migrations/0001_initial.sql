@@ -16,14 +16,14 @@ create table {s}.job (
   seq         bigint      not null default nextval('{l}.job_seq'),
   holder      bigint,              -- session; null unless reserved
   claim       bigint,              -- token of the reservation
+  attempt     int         not null default 0, -- a claim changes this and the two before it: side by side, they make a short log record
+  queue       int         not null,
+  kind        int         not null,
+  requeues    int         not null default 0,
   started     bigint,              -- token of the reservation that left the start mark
   run_at      timestamptz,         -- null unless scheduled
   ready_at    timestamptz,         -- when it became, or becomes, ready; null: at its enqueue
   enqueued_at timestamptz not null default now(),
-  queue       int         not null,
-  kind        int         not null,
-  attempt     int         not null default 0,
-  requeues    int         not null default 0,
   crashes     smallint    not null default 0,
   flags       smallint    not null default 0, -- 1 once, 2 starts off, 4 has rows in attempt or verdict, 8 cancel, 16 its key counts only while it waits
   letter      uuid,                -- dead letter it was redriven or retried from
