@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/postgres"
 	"github.com/pawljobs/pawl/storetest"
 )
@@ -38,7 +37,6 @@ func harness() storetest.Harness {
 // inSchema is a store that remembers where it is.
 type inSchema struct {
 	*postgres.Store
-	operatorStub
 	url    string
 	config postgres.Config
 }
@@ -87,7 +85,7 @@ func openIn(t testing.TB, url string, config postgres.Config) inSchema {
 			t.Errorf("close store: %v", err)
 		}
 	})
-	return inSchema{store, operatorStub{t}, url, config}
+	return inSchema{store, url, config}
 }
 
 func reopen(t testing.TB, s storetest.Store) storetest.Store {
@@ -132,80 +130,4 @@ func begin(t testing.TB, s storetest.Store) storetest.Tx {
 		Commit:   func() error { return tx.Commit(t.Context()) },
 		Rollback: func() error { return tx.Rollback(context.Background()) },
 	}
-}
-
-// operatorStub stands where the operator's half of the store will.
-type operatorStub struct{ t testing.TB }
-
-func (o operatorStub) RecordDeaths(context.Context, []pawl.DeadLetter) (r []pawl.Recorded, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Letters(context.Context, pawl.LetterFilter, pawl.Page) (r pawl.LetterPage, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Letter(context.Context, pawl.ID) (r pawl.DeadLetter, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) CountLetters(context.Context, pawl.LetterFilter) (r int, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) MoveLetters(context.Context, []pawl.Move) (r []error, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) ForgetLetter(context.Context, pawl.ID, pawl.By) (r bool, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Audit(context.Context, pawl.AuditFilter, pawl.Page) (r pawl.AuditPage, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Jobs(context.Context, pawl.JobFilter, pawl.Page) (r pawl.JobPage, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Job(context.Context, pawl.ID) (r pawl.JobView, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Queues(context.Context) (r []pawl.QueueView, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) ClearQueue(context.Context, string, pawl.By) (r int, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) SwitchKind(context.Context, pawl.KindSwitch, pawl.By) (_ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) PauseQueue(context.Context, pawl.QueuePause, pawl.By) (_ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Switches(context.Context) (r pawl.Switches, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Hosts(context.Context) (r []pawl.HostView, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) ClaimAlerts(context.Context, pawl.AlertClaim) (r []pawl.AlertTask, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) SettleAlerts(context.Context, []pawl.AlertResult) (r []error, _ error) {
-	o.t.Skip("operator")
-	return
-}
-func (o operatorStub) Sinks(context.Context) (r []pawl.SinkView, _ error) {
-	o.t.Skip("operator")
-	return
 }

@@ -2,83 +2,167 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/page"
 )
+
+// letterColumns are what lists show. The bulk of the evidence lies in another table.
+const letterColumns = `l.id, l.job_id, l.source_message, l.connection, l.queue, l.kind, l.exception_type, l.message, l.attempts,
+  l.class, l.reason, l.correlation_id, l.tags, l.fingerprint, l.host, l.server, l.version, l.enqueued_at, l.started_at, l.dead_at,
+  l.previous, l.status, l.redriven_by, l.redriven_at, l.new_job_id, l.redrive_outcome, l.next_letter, l.note`
 
 const (
-	// A letter that is there already is left untouched and raises no alert.
-	insertLetters = `with fresh as (
-  insert into {s}.letter (id, dead_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags,
-    exception_type, attempts, source_message, host, server, version, enqueued_at, started_at, previous, message)
-  values ($1, now(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
-  on conflict (id) do nothing returning id
-), evidence as (
-  insert into {s}.evidence (letter, detail, history, envelope) select id, $21, $22, $23 from fresh
-), alerts as (
-  insert into {s}.alert (letter, sink, key, due_at) select f.id, s.name, f.id || '/' || s.name, now() from fresh f, {s}.sink s
-)
-select count(*) from fresh`
+	selectLetters = `select ` + letterColumns + ` from {s}.letter l`
+	selectLetter  = `select ` + letterColumns + `, e.detail, e.history, e.envelope
+from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id = $1`
+	countLetters = `select count(*) from {s}.letter`
 
-	writeFate = `with moved as (
-  update {s}.letter l set status = t.status, redrive_outcome = t.outcome, next_letter = t.next
-  from unnest($1::uuid[], $2::smallint[], $3::text[], $4::uuid[]) t (id, status, outcome, next)
-  where l.id = t.id and l.status = 1 and l.redrive_outcome = 'pending' returning l.id, t.status, t.outcome
-)
-insert into {s}.audit (who, door, action, subject, "from", "to", why, outcome)
-select 'pawl', 'pawl', 'outcome', id::text, 'redriven', case status when 2 then 'resolved' else 'redriven' end, '', outcome from moved`
+	deleteAlerts   = `delete from {s}.alert where letter = $1`
+	deleteEvidence = `delete from {s}.evidence where letter = $1`
+	deleteLetter   = `delete from {s}.letter where id = $1`
+
+	newestFirst = " order by dead_at desc, id desc limit "
+	oldestFirst = " order by dead_at, id limit "
 )
 
-// recordDeaths writes letters that are not there yet, with one alert row for every sink.
-func (s *Store) recordDeaths(ctx context.Context, tx pgx.Tx, letters []pawl.DeadLetter) ([]pawl.Recorded, error) {
+// letterTargets are where letterColumns go.
+func letterTargets(l *pawl.DeadLetter) []any {
+	return []any{
+		(*idColumn)(&l.ID), (*idColumn)(&l.JobID), &l.SourceMessageID, &l.Connection, &l.Queue, &l.Kind, &l.ExceptionType,
+		&l.Message, &l.Attempts, smallColumn[pawl.DeathClass]{&l.Class}, (*string)(&l.Reason), &l.CorrelationID, &l.Tags,
+		&l.Fingerprint, &l.Host, &l.Server, &l.Version, (*timeColumn)(&l.EnqueuedAt), (*timeColumn)(&l.StartedAt),
+		(*timeColumn)(&l.DeadAt), (*idColumn)(&l.Previous), smallColumn[pawl.Status]{&l.Status}, &l.RedrivenBy,
+		(*timeColumn)(&l.RedrivenAt), (*idColumn)(&l.NewJobID), (*string)(&l.Outcome), (*idColumn)(&l.NextLetter), &l.Note,
+	}
+}
+
+func scanLetter(rows pgx.Rows) (l pawl.DeadLetter, err error) {
+	return l, rows.Scan(letterTargets(&l)...)
+}
+
+func scanWholeLetter(rows pgx.Rows) (l pawl.DeadLetter, err error) {
+	return l, rows.Scan(append(letterTargets(&l), &l.Detail, jsonColumn{&l.History}, &l.Envelope)...)
+}
+
+// Letters lists, newest first, by time of death and then id. What it lists has no Envelope, Detail and History, so a
+// page stays small whatever died: Letter has them.
+func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, p pawl.Page) (pawl.LetterPage, error) {
+	query, args, limit, err := s.letterList(filter, p)
+	if err != nil {
+		return pawl.LetterPage{}, err
+	}
+	var out pawl.LetterPage
+	err = s.view(ctx, func(ctx context.Context, q querier) error {
+		letters, err := selectRows(ctx, q, scanLetter, query, args...)
+		out.Letters, out.Next = page.Cut(letters, limit, page.Letters, func(l pawl.DeadLetter) page.Cursor {
+			return page.Cursor{At: l.DeadAt.UnixMicro(), ID: l.ID}
+		})
+		return err
+	})
+	if err != nil {
+		return pawl.LetterPage{}, fmt.Errorf("list letters: %w", err)
+	}
+	return out, nil
+}
+
+// letterList is the query of a page, which asks for one letter more than the page has room for.
+func (s *Store) letterList(filter pawl.LetterFilter, p pawl.Page) (query string, args []any, limit int, err error) {
+	c, err := letterConditions(filter)
+	if err != nil {
+		return "", nil, 0, err
+	}
+	if limit, err = page.Limit(p); err != nil {
+		return "", nil, 0, err
+	}
+	after, more, err := page.Decode(page.Letters, p.After)
+	if err != nil {
+		return "", nil, 0, err
+	}
+	times, order := letterTimes(filter), newestFirst
+	if filter.OldestFirst {
+		order = oldestFirst
+	}
+	switch {
+	case more && filter.OldestFirst:
+		times.Behind(after)
+	case more:
+		times.Before(after)
+	}
+	c.within(times)
+	query = s.sql.desk.selectLetters + c.where() + order + c.arg(limit+1)
+	return query, c.args, limit, nil
+}
+
+// Letter returns one whole, or ErrNotFound.
+func (s *Store) Letter(ctx context.Context, id pawl.ID) (pawl.DeadLetter, error) {
+	var letter pawl.DeadLetter
+	err := s.view(ctx, func(ctx context.Context, q querier) (err error) {
+		var found bool
+		letter, found, err = selectOne(ctx, q, scanWholeLetter, s.sql.desk.selectLetter, idValue(id))
+		if err == nil && !found {
+			err = pawl.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return pawl.DeadLetter{}, fmt.Errorf("read letter %s: %w", id, err)
+	}
+	return letter, nil
+}
+
+// CountLetters counts what the filter matches.
+func (s *Store) CountLetters(ctx context.Context, filter pawl.LetterFilter) (n int, err error) {
+	c, err := letterConditions(filter)
+	if err != nil {
+		return 0, err
+	}
+	c.within(letterTimes(filter))
+	err = s.view(ctx, func(ctx context.Context, q querier) error {
+		n, _, err = selectOne(ctx, q, scanValue[int], s.sql.desk.countLetters+c.where(), c.args...)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count letters: %w", err)
+	}
+	return n, nil
+}
+
+// ForgetLetter removes a letter and its alerts; false when there was none.
+func (s *Store) ForgetLetter(ctx context.Context, id pawl.ID, by pawl.By) (bool, error) {
+	if err := desk.CheckBy(by); err != nil {
+		return false, err
+	}
+	found := false
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		found, err = s.forget(ctx, tx, id, by)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("forget letter %s: %w", id, err)
+	}
+	return found, nil
+}
+
+func (s *Store) forget(ctx context.Context, tx pgx.Tx, id pawl.ID, by pawl.By) (bool, error) {
+	fates, err := s.lockFates(ctx, tx, []pawl.ID{id})
+	fate, found := fates[id]
+	if err != nil || !found {
+		return false, err
+	}
 	batch := &pgx.Batch{}
-	for _, l := range letters {
-		history, err := json.Marshal(l.History)
-		if err != nil {
-			return nil, err
-		}
-		tags := append([]string{}, l.Tags...)
-		batch.Queue(s.sql.insertLetters, l.ID, int16(l.Class), string(l.Reason), l.Fingerprint, l.Kind, l.Queue, l.Connection,
-			idValue(l.JobID), l.CorrelationID, tags, l.ExceptionType, l.Attempts, l.SourceMessageID, l.Host, l.Server, l.Version,
-			timeValue(l.EnqueuedAt), timeValue(l.StartedAt), idValue(l.Previous), l.Message, l.Detail, string(history), l.Envelope)
+	for _, statement := range []string{s.sql.desk.deleteAlerts, s.sql.desk.deleteEvidence, s.sql.desk.deleteLetter} {
+		batch.Queue(statement, idValue(id))
 	}
-	if batch.Len() == 0 {
-		return nil, nil
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return false, err
 	}
-	results := tx.SendBatch(ctx, batch)
-	out := make([]pawl.Recorded, len(letters))
-	for i, l := range letters {
-		var fresh int
-		if err := results.QueryRow().Scan(&fresh); err != nil {
-			_ = results.Close()
-			return nil, err
-		}
-		out[i] = pawl.Recorded{ID: l.ID, New: fresh > 0}
-	}
-	return out, results.Close()
-}
-
-// redriveEnd is what became of a job that a letter was redriven as.
-type redriveEnd struct {
-	letter  pawl.ID
-	outcome pawl.RedriveOutcome
-	next    pawl.ID // when it died again
-}
-
-// redriveEnded writes what became of redrives back to the letters that they came from, if those still wait for it.
-func (s *Store) redriveEnded(ctx context.Context, tx pgx.Tx, ends []redriveEnd) error {
-	if len(ends) == 0 {
-		return nil
-	}
-	letters, statuses, outcomes := make(idList, len(ends)), make([]int16, len(ends)), make([]string, len(ends))
-	nexts := make([]any, len(ends))
-	for i, e := range ends {
-		move := pawl.Move{Action: pawl.ActionOutcome, Outcome: e.outcome}
-		letters[i], statuses[i], outcomes[i], nexts[i] = e.letter, int16(move.To()), string(e.outcome), idValue(e.next)
-	}
-	_, err := tx.Exec(ctx, s.sql.writeFate, letters, statuses, outcomes, nexts)
-	return err
+	_, err = s.writeAudit(ctx, tx, audited{by, pawl.AuditEntry{
+		Action: pawl.ActionForget, Subject: id.String(), From: fate.Status.String(), To: "forgotten",
+	}})
+	return true, err
 }

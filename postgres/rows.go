@@ -1,12 +1,88 @@
 package postgres
 
 import (
+	"context"
+	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
+
+// selectRows reads all rows of a query.
+func selectRows[T any](ctx context.Context, q querier, scan func(rows pgx.Rows) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// selectOne reads the first row of a query, if there is one.
+func selectOne[T any](ctx context.Context, q querier, scan func(rows pgx.Rows) (T, error), query string, args ...any) (one T, found bool, err error) {
+	all, err := selectRows(ctx, q, scan, query, args...)
+	if err != nil || len(all) == 0 {
+		return one, false, err
+	}
+	return all[0], true, nil
+}
+
+// scanValue reads rows of a single column.
+func scanValue[T any](rows pgx.Rows) (value T, err error) { return value, rows.Scan(&value) }
+
+func scanID(rows pgx.Rows) (id idColumn, err error) { return id, rows.Scan(&id) }
+
+// column gathers one column of many rows into an argument.
+func column[R, C any](rows []R, of func(row *R) C) []C {
+	out := make([]C, len(rows))
+	for i := range rows {
+		out[i] = of(&rows[i])
+	}
+	return out
+}
 
 // timeValue is a time as an argument; the zero time is null.
 func timeValue(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}
+
+// timeColumn reads a time; null is the zero time.
+type timeColumn time.Time
+
+// ScanTimestamptz takes what pgx has decoded.
+func (c *timeColumn) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*c = timeColumn{}
+	if v.Valid {
+		*c = timeColumn(v.Time.UTC())
+	}
+	return nil
+}
+
+// smallColumn reads a small number.
+type smallColumn[T ~uint8] struct{ to *T }
+
+// ScanInt64 takes what pgx has decoded.
+func (c smallColumn[T]) ScanInt64(v pgtype.Int8) error {
+	*c.to = T(v.Int64)
+	return nil
+}
+
+// jsonColumn reads JSON into what it points at.
+type jsonColumn struct{ to any }
+
+// ScanText takes what pgx has decoded.
+func (c jsonColumn) ScanText(v pgtype.Text) error {
+	if !v.Valid {
+		return nil
+	}
+	return json.Unmarshal([]byte(v.String), c.to)
 }

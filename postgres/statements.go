@@ -22,7 +22,8 @@ type statements struct {
 	selectEnded, selectReserved, recoverJobs, moveScan        string
 	makeDue, selectNextDue                                    string
 	purgeKeys, purgeSessions                                  string
-	insertLetters, writeFate                                  string
+
+	desk deskStatements
 }
 
 func newStatements(s schema) statements {
@@ -46,7 +47,7 @@ func newStatements(s schema) statements {
 		selectEnded: s.text(selectEnded), selectReserved: s.text(selectReserved), recoverJobs: s.text(recoverJobs), moveScan: s.text(moveScan),
 		makeDue: s.text(makeDue), selectNextDue: s.text(selectNextDue),
 		purgeKeys: s.text(purgeKeys), purgeSessions: s.text(purgeSessions),
-		insertLetters: s.text(insertLetters), writeFate: s.text(writeFate),
+		desk: newDeskStatements(s),
 	}
 }
 

@@ -5,6 +5,7 @@ package storable
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawljobs/pawl"
@@ -35,14 +36,24 @@ func Letter(l pawl.DeadLetter) pawl.DeadLetter {
 		tags[i] = Text(tag, maxLine)
 	}
 	l.Tags = tags
+	l.EnqueuedAt, l.StartedAt = moment(l.EnqueuedAt), moment(l.StartedAt)
 	history := make([]pawl.AttemptRecord, 0, pawl.HistoryLimit)
 	for _, record := range l.History[max(0, len(l.History)-pawl.HistoryLimit):] {
 		record.Type, record.Host = Text(record.Type, maxLine), Text(record.Host, maxLine)
+		record.StartedAt = moment(record.StartedAt)
 		record.Message = cutRunes(Text(record.Message, maxMessage*utf8.UTFMax), maxMessage)
 		history = append(history, record)
 	}
 	l.History = history
 	return l
+}
+
+// moment is a time that JSON and every database can hold; others, which no clock shows, are the zero time.
+func moment(t time.Time) time.Time {
+	if year := t.Year(); year < 1 || year > 9999 {
+		return time.Time{}
+	}
+	return t
 }
 
 // Text is text of at most limit bytes. A cut is marked and ends on a rune boundary.

@@ -1,0 +1,32 @@
+package postgres
+
+import "github.com/pawljobs/pawl"
+
+var _ pawl.Operator = (*Store)(nil)
+
+// deskStatements are the texts of what operators ask for, for one schema.
+type deskStatements struct {
+	selectLetters, selectLetter, countLetters                        string
+	deleteAlerts, deleteEvidence, deleteLetter                       string
+	lockFates, writeFates, selectNextLetter                          string
+	insertLetters, writeOutcomes                                     string
+	insertAudit, selectAudit, updateAudit                            string
+	selectLive, selectRecord                                         string
+	selectQueues, countHead, countFront, countPlaces, countScheduled string
+	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
+	claimAlerts, settleAlerts, selectSinks                           string
+}
+
+func newDeskStatements(s schema) deskStatements {
+	return deskStatements{
+		selectLetters: s.text(selectLetters), selectLetter: s.text(selectLetter), countLetters: s.text(countLetters),
+		deleteAlerts: s.text(deleteAlerts), deleteEvidence: s.text(deleteEvidence), deleteLetter: s.text(deleteLetter),
+		lockFates: s.text(lockFates), writeFates: s.text(writeFates), selectNextLetter: s.text(selectNextLetter),
+		insertLetters: s.text(insertLetters), writeOutcomes: s.text(writeOutcomes),
+		insertAudit: s.text(insertAudit), selectAudit: s.text(selectAudit), updateAudit: s.text(updateAudit),
+		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
+		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
+		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
+		claimAlerts: s.text(claimAlerts), settleAlerts: s.text(settleAlerts), selectSinks: s.text(selectSinks),
+	}
+}

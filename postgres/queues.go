@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
+)
+
+const (
+	// Each queue by one descent of the index.
+	selectQueues = `with recursive queue (id) as (
+  (select queue from {s}.job where run_at is null order by queue limit 1)
+  union all
+  select (select j.queue from {s}.job j where j.run_at is null and j.queue > q.id order by j.queue limit 1) from queue q where q.id is not null
+)
+select q.id, n.text from queue q join {s}.name n on n.id = q.id where q.id is not null`
+
+	// The head of a queue, row by row: how many jobs it has, how many of them are reserved, and since when the others
+	// have been ready.
+	countHead = `select count(*), count(holder),
+  coalesce((extract(epoch from now() - min(coalesce(ready_at, enqueued_at)) filter (where holder is null)) * 1000000)::bigint, 0)
+from (select holder, ready_at, enqueued_at from {s}.job where queue = $1 and run_at is null order by seq limit $2) head`
+
+	// What an index counts without its rows, as far as $2; with the places of the first, of the last that was counted and
+	// of the very last.
+	countPlaces = `select count(*), coalesce(min(seq), 0), coalesce(max(seq), 0),
+  coalesce((select seq from {s}.job where queue = $1 and run_at is null order by seq desc limit 1), 0)
+from (select seq from {s}.job where queue = $1 and run_at is null and seq >= 0 order by seq limit $2) p`
+	countFront = `select count(*) from (select 1 from {s}.job where queue = $1 and run_at is null and seq < 0 limit $2) f`
+
+	countScheduled = `select n.text, c.n from (
+  select queue, count(*) as n from (select queue from {s}.job where run_at is not null order by run_at limit $1) s group by queue) c
+join {s}.name n on n.id = c.queue`
+)
+
+// Bounds of counts, in rows.
+const (
+	headRows  = 50_000    // of a queue that are looked at one by one
+	countMost = 1_000_000 // of a queue, or scheduled, that are counted
+)
+
+// Queues counts the jobs of every queue that has any, in order of priority. Reserved jobs are told among the first 50,000
+// of each queue; behind these, all count as waiting. Up to a million waiting jobs of a queue are counted, more are
+// estimated by their places in it; of scheduled jobs, the million that is due first is counted.
+func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error) {
+	err = s.view(ctx, func(ctx context.Context, q querier) error {
+		queues, err = s.readQueues(ctx, q)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count queues: %w", err)
+	}
+	return queues, nil
+}
+
+func (s *Store) readQueues(ctx context.Context, q querier) ([]pawl.QueueView, error) {
+	views := map[string]pawl.QueueView{}
+	queues, err := selectRows(ctx, q, scanQueue, s.sql.desk.selectQueues)
+	if err != nil {
+		return nil, err
+	}
+	for _, queue := range queues {
+		if views[queue.name], err = s.countQueue(ctx, q, queue.number); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", queue.name, err)
+		}
+	}
+	scheduled, err := selectRows(ctx, q, scanQueueCount, s.sql.desk.countScheduled, countMost)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range scheduled {
+		view := views[c.name]
+		view.Scheduled = c.n
+		views[c.name] = view
+	}
+	switches, err := s.readSwitches(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	board := desk.NewBoard(switches)
+	out := make([]pawl.QueueView, 0, len(views))
+	for _, name := range slices.Sorted(maps.Keys(views)) {
+		view := views[name]
+		view.Name, view.Paused = name, board.Paused(name)
+		out = append(out, view)
+	}
+	return out, nil
+}
+
+// countQueue counts what is waiting and reserved.
+func (s *Store) countQueue(ctx context.Context, q querier, number int32) (v pawl.QueueView, err error) {
+	var all int
+	var oldest int64
+	err = q.QueryRow(ctx, s.sql.desk.countHead, number, headRows).Scan(&all, &v.Reserved, &oldest)
+	if err == nil && all == headRows {
+		all, err = s.countFar(ctx, q, number)
+	}
+	v.Waiting, v.OldestReady = max(all-v.Reserved, 0), max(0, time.Duration(oldest)*time.Microsecond)
+	return v, err
+}
+
+// countFar counts a long queue. Behind the last job that is counted, the others are taken to stand as close to each
+// other as those before it.
+func (s *Store) countFar(ctx context.Context, q querier, number int32) (int, error) {
+	var front, counted int
+	var first, reached, last int64
+	if err := q.QueryRow(ctx, s.sql.desk.countFront, number, countMost).Scan(&front); err != nil {
+		return 0, err
+	}
+	if err := q.QueryRow(ctx, s.sql.desk.countPlaces, number, countMost).Scan(&counted, &first, &reached, &last); err != nil {
+		return 0, err
+	}
+	if counted == countMost && last > reached {
+		counted += int(float64(counted) * float64(last-reached) / float64(reached-first+1))
+	}
+	return front + counted, nil
+}
+
+type queueName struct {
+	number int32
+	name   string
+}
+
+func scanQueue(rows pgx.Rows) (n queueName, err error) { return n, rows.Scan(&n.number, &n.name) }
+
+type queueCount struct {
+	name string
+	n    int
+}
+
+func scanQueueCount(rows pgx.Rows) (c queueCount, err error) { return c, rows.Scan(&c.name, &c.n) }
