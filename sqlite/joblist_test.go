@@ -185,6 +185,39 @@ func TestOldestReady(t *testing.T) {
 	}
 }
 
+// Jobs at the front stand in no order of time: a shutdown's have become ready just now.
+func TestOldestReadyAtTheFront(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	session, err := s.OpenSession(t.Context(), pawl.HostInfo{Name: "host-a", Kinds: []string{"a.v1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.Enqueue(t.Context(), []pawl.NewJob{{ID: pawl.NewID(), Kind: "a.v1", Queue: "q", Envelope: []byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+		passTime(t, s, time.Hour)
+	}
+	claimed, err := s.Claim(t.Context(), pawl.ClaimRequest{Session: session, Queues: []string{"q"}, Kinds: []string{"a.v1"}, Max: 2})
+	if err != nil || len(claimed.Jobs) != 2 {
+		t.Fatalf("claimed %d jobs, %v", len(claimed.Jobs), err)
+	}
+	first, second := claimed.Jobs[0].Reservation, claimed.Jobs[1].Reservation
+	if _, err := s.Settle(t.Context(), session, []pawl.Settlement{
+		{Reservation: first, Outcome: pawl.GiveBack{Interrupted: true}}, {Reservation: second, Outcome: pawl.GiveBack{}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	views, err := s.Queues(t.Context())
+	if err != nil || len(views) != 1 || views[0].Waiting != 3 {
+		t.Fatalf("queues are %+v, %v", views, err)
+	}
+	if age := views[0].OldestReady.Round(time.Hour); age != 2*time.Hour {
+		t.Errorf("oldest ready job is %s old, want 2h", age)
+	}
+}
+
 // A clear goes by batches and counts as one; what is enqueued meanwhile stays.
 func TestClearGoesByBatches(t *testing.T) {
 	t.Parallel()
