@@ -13,20 +13,31 @@ import (
 )
 
 const (
-	// Rows that another host is at are passed over. $3 is the lease in microseconds.
-	claimAlerts = `with due as materialized (
-  select a.id, a.due_at, s.n from unnest($1::text[]) with ordinality s (name, n) cross join lateral (
-    select id, due_at from {s}.alert where sink = s.name and due_at <= now() order by due_at, id limit $2 for update skip locked) a
-), lease as materialized (select nextval('{l}.claim_seq') as token where exists (select 1 from due)
+	// Rows that another host is at are passed over. A lease ends with its session. $4 is the lease in microseconds.
+	claimAlerts = `with ripe as materialized (
+  select a.id, a.due_at, s.n from unnest($2::text[]) with ordinality s (name, n) cross join lateral (
+    select id, due_at from {s}.alert where sink = s.name and due_at <= now() order by due_at, id limit $3 for update skip locked) a
+), freed as materialized (
+  select a.id, a.due_at, s.n from unnest($2::text[]) with ordinality s (name, n) cross join lateral (
+    select id, due_at from {s}.alert where sink = s.name and session is not null and due_at > now()
+      and not exists (select 1 from {s}.session l where l.id = session and l.ended_at is null)
+    order by id limit $3 for update skip locked) a
+), due as materialized (
+  select * from (select *, row_number() over (partition by n order by due_at, id) as place from (
+    select * from freed union all select * from ripe) d) d where place <= $3
+), lease as materialized (
+  select nextval('{l}.claim_seq') as token, (select id from {s}.session where id = $1 and ended_at is null) as session
+  where exists (select 1 from due)
 ), leased as (
-  update {s}.alert a set attempt = a.attempt + 1, token = lease.token, due_at = now() + $3::bigint * interval '1 microsecond'
-  from due, lease where a.id = due.id returning a.id, a.token, a.sink, a.key, a.attempt, a.letter, due.n, due.due_at as was_due
+  update {s}.alert a set attempt = a.attempt + 1, token = lease.token, session = lease.session,
+    due_at = now() + $4::bigint * interval '1 microsecond'
+  from due, lease where a.id = due.id returning a.id, a.token, a.sink, a.key, a.attempt, a.letter, due.n, due.place
 )
 select a.id, a.token, a.sink, a.key, a.attempt, ` + letterColumns + `
-from leased a join {s}.letter l on l.id = a.letter order by a.n, a.was_due, a.id`
+from leased a join {s}.letter l on l.id = a.letter order by a.n, a.place`
 
 	// A failed delivery comes due again after so many microseconds.
-	settleAlerts = `update {s}.alert a set token = null, delivered_at = case when t.delivered then now() end,
+	settleAlerts = `update {s}.alert a set token = null, session = null, delivered_at = case when t.delivered then now() end,
   due_at = case when not t.delivered then now() + t.after * interval '1 microsecond' end, error = t.error
 from unnest($1::bigint[], $2::bigint[], $3::bool[], $4::bigint[], $5::text[]) t (id, token, delivered, after, error)
 where a.id = t.id and a.token = t.token returning t.id, t.token`
@@ -60,7 +71,7 @@ func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.
 	var tasks []pawl.AlertTask
 	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		tasks, err = selectRows(ctx, conn, scanTask, s.sql.desk.claimAlerts,
-			claim.Sinks, min(claim.Max, deskBatch), microseconds(pawl.AlertLease))
+			int64(claim.Session), claim.Sinks, min(claim.Max, deskBatch), microseconds(pawl.AlertLease))
 		return err
 	})
 	if err != nil {

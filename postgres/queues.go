@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawljobs/pawl"
-	"github.com/pawljobs/pawl/internal/desk"
 )
 
 const (
@@ -46,7 +45,7 @@ const (
 	countMost = 1_000_000 // of a queue, or scheduled, that are counted
 )
 
-// Queues counts the jobs of every queue that has any, in order of priority. Reserved jobs are told among the first 50,000
+// Queues counts the jobs of every queue that has any or is paused, in order of priority. Reserved jobs are told among the first 50,000
 // of each queue; behind these, all count as waiting. Up to a million waiting jobs of a queue are counted, more are
 // estimated by their places in it; of scheduled jobs, the million that is due first is counted.
 func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error) {
@@ -84,11 +83,15 @@ func (s *Store) readQueues(ctx context.Context, q querier) ([]pawl.QueueView, er
 	if err != nil {
 		return nil, err
 	}
-	board := desk.NewBoard(switches)
+	for _, pause := range switches.Queues {
+		view := views[pause.Queue]
+		view.Paused = true
+		views[pause.Queue] = view
+	}
 	out := make([]pawl.QueueView, 0, len(views))
 	for _, name := range slices.Sorted(maps.Keys(views)) {
 		view := views[name]
-		view.Name, view.Paused = name, board.Paused(name)
+		view.Name = name
 		out = append(out, view)
 	}
 	return out, nil

@@ -63,9 +63,6 @@ func NewBoard(s pawl.Switches) Board {
 	return b
 }
 
-// Paused reports whether a queue is.
-func (b Board) Paused(queue string) bool { return b.paused[queue] }
-
 // Hold says of a job that waits or is scheduled what holds it back. A job that starts off runs only while its kind is
 // switched on, any other one unless it is switched off.
 func (b Board) Hold(job *pawl.JobView, startsOff bool) {

@@ -37,9 +37,10 @@ create table {s}.job (
 );
 alter table {s}.job alter column envelope set storage external;
 create index job_ready   on {s}.job (queue, seq) where run_at is null;
-create index job_due     on {s}.job (run_at)     where run_at is not null;
+create index job_due     on {s}.job (run_at) include (queue) where run_at is not null;
 create index job_suspect on {s}.job (queue, seq) where run_at is null and crashes >= 2;
 create index job_key     on {s}.job (ukey)       where ukey is not null;
+create index job_time    on {s}.job using brin (enqueued_at) with (pages_per_range = 64);
 
 -- Ended jobs are remembered so that an id is accepted once, and kept to be looked at. They lie in tables done_N made
 -- like this one, each for one span of time, which are dropped when they are over age. finished_at is null where only
@@ -59,6 +60,7 @@ create table {s}.done (
   envelope    bytea
 ) with (autovacuum_enabled = off, toast.autovacuum_enabled = off);
 alter table {s}.done alter column envelope set storage external;
+create index done_time on {s}.done using brin (enqueued_at) with (pages_per_range = 256, autosummarize = on);
 
 create table {s}.slot (
   n          int         generated always as identity primary key, -- of the table done_N
@@ -181,13 +183,15 @@ create table {s}.alert (
   sink         text collate "C" not null,
   key          text        not null, -- stable over repeats of the delivery
   attempt      int         not null default 0,
-  token        bigint,
+  token        bigint,               -- of the lease
+  session      bigint,               -- that holds the lease; it ends with it
   due_at       timestamptz,          -- null once delivered; a lease moves it
   delivered_at timestamptz,
   error        text        not null default '',
   unique (letter, sink)
 );
 create index alert_due  on {s}.alert (sink, due_at) where due_at is not null;
+create index alert_held on {s}.alert (sink)         where session is not null;
 create index alert_sent on {s}.alert (sink)         where delivered_at is not null;
 
 create table {s}.audit (
