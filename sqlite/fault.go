@@ -3,17 +3,40 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawljobs/pawl"
-	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 )
 
-// code is the primary result code of an error of the driver, or 0.
+// code is the primary result code of an error of the driver, or 0. Errors of drivers other than the default one are
+// known by their text, which they take from SQLite.
 func code(err error) int {
-	var e *driver.Error
-	if errors.As(err, &e) {
-		return e.Code() & 0xff
+	if err == nil {
+		return 0
+	}
+	var coded interface{ Code() int }
+	if errors.As(err, &coded) {
+		return coded.Code() & 0xff
+	}
+	text := err.Error()
+	for _, known := range [...]struct {
+		text string
+		code int
+	}{
+		{"database is locked", lib.SQLITE_BUSY},
+		{"database table is locked", lib.SQLITE_LOCKED},
+		{"database or disk is full", lib.SQLITE_FULL},
+		{"disk I/O error", lib.SQLITE_IOERR},
+		{"attempt to write a readonly database", lib.SQLITE_READONLY},
+		{"database disk image is malformed", lib.SQLITE_CORRUPT},
+		{"unable to open database file", lib.SQLITE_CANTOPEN},
+		{"file is not a database", lib.SQLITE_NOTADB},
+		{"cannot start a transaction within a transaction", lib.SQLITE_ERROR},
+	} {
+		if strings.Contains(text, known.text) {
+			return known.code
+		}
 	}
 	return 0
 }

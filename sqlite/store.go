@@ -3,6 +3,9 @@
 //
 // Durability is not traded: the file is in WAL mode with synchronous=FULL, so a job whose Enqueue returned is on disk.
 // Speed comes from sharing commits: one goroutine writes, and all that waits when it begins shares its transaction.
+//
+// One process must use one copy of SQLite for one file. A service that opens the file itself with another driver than
+// modernc.org/sqlite, such as mattn/go-sqlite3, names it in Config.Driver.
 package sqlite
 
 import (
@@ -11,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -27,6 +29,10 @@ type Config struct {
 	Connection string
 	// Policy is what the jobs of this connection inherit.
 	Policy pawl.Policy
+	// Driver is the name under which database/sql knows the SQLite driver to use. Default "sqlite", which is
+	// modernc.org/sqlite, in pure Go. A service whose own code opens the same file with another driver must name that
+	// one here: two copies of SQLite in one process do not see each other's locks.
+	Driver string
 	// History is how long finished jobs are kept to be looked at. Default 24 hours; negative keeps none, and then
 	// only their ids are remembered, for 24 hours.
 	History time.Duration
@@ -44,6 +50,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Connection == "" {
 		c.Connection = "default"
+	}
+	if c.Driver == "" {
+		c.Driver = "sqlite"
 	}
 	if c.History == 0 {
 		c.History = remembered
@@ -67,6 +76,7 @@ const remembered = 24 * time.Hour
 type Store struct {
 	config   Config
 	path     string
+	library  string  // of the driver; see readLibrary
 	reads    *sql.DB // several connections that cannot write
 	writer   *writer
 	waker    *waker
@@ -100,11 +110,10 @@ func Open(ctx context.Context, path string, config Config) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	writes, err := sql.Open("sqlite", dataSource(s.path, s.config.BusyTimeout, false))
+	writes, err := openFile(s.path, s.config, false, 1)
 	if err != nil {
 		return err
 	}
-	writes.SetMaxOpenConns(1)
 	conn, err := writes.Conn(ctx)
 	if err != nil {
 		return errors.Join(explain(err), writes.Close())
@@ -112,63 +121,25 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.prepareFile(ctx, conn); err != nil {
 		return errors.Join(err, conn.Close(), writes.Close())
 	}
-	s.waker = startWaker(s.path, s.config)
-	s.writer = startWriter(writes, conn, s.config, s.waker.signal)
-	s.reads, err = sql.Open("sqlite", dataSource(s.path, s.config.BusyTimeout, true))
-	if err != nil {
-		return err
+	if s.waker, err = startWaker(s.path, s.config); err != nil {
+		return errors.Join(err, conn.Close(), writes.Close())
 	}
-	s.reads.SetMaxOpenConns(4)
-	s.reads.SetMaxIdleConns(4)
-	return nil
+	s.writer = startWriter(writes, conn, s.config, s.waker.signal)
+	s.reads, err = openFile(s.path, s.config, true, 4)
+	return err
 }
 
 func (s *Store) prepareFile(ctx context.Context, conn *sql.Conn) error {
 	if err := useWAL(ctx, conn, s.config.BusyTimeout); err != nil {
 		return err
 	}
+	if err := conn.QueryRowContext(ctx, readLibrary).Scan(&s.library); err != nil {
+		return fmt.Errorf("identify the SQLite library: %w", err)
+	}
 	if s.config.NoMigrate {
 		return checkSchema(ctx, conn)
 	}
 	return migrate(ctx, conn)
-}
-
-// useWAL puts the file into WAL mode, in which it stays. SQLite does not wait for others that do so at the same time, or
-// that use the file in another mode, so this does.
-func useWAL(ctx context.Context, conn *sql.Conn, limit time.Duration) error {
-	for deadline := time.Now().Add(limit); ; {
-		var mode string
-		err := conn.QueryRowContext(ctx, "pragma journal_mode = wal").Scan(&mode)
-		switch {
-		case err == nil && mode == "wal":
-			return nil
-		case err == nil:
-			return fmt.Errorf("the file stays in journal mode %s and cannot be shared safely: WAL mode needs shared memory, "+
-				"which network file systems do not have", mode)
-		case !isBusy(err) || time.Now().After(deadline):
-			return lockError(err)
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// dataSource names the file and the settings of one connection to it.
-func dataSource(path string, busy time.Duration, readOnly bool) string {
-	q := url.Values{}
-	for _, pragma := range []string{
-		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-		"synchronous(full)", "temp_store(memory)", "cache_size(-32768)", "wal_autocheckpoint(4000)",
-	} {
-		q.Add("_pragma", pragma)
-	}
-	if readOnly {
-		q.Add("_pragma", "query_only(1)")
-	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
 // Close waits for the writes under way and closes the file. Calls that come later return pawl.ErrClosed.

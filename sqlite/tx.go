@@ -9,8 +9,8 @@ import (
 )
 
 // Tx hands in jobs as part of a transaction of the caller's: they are there when it commits, and never were when it is
-// rolled back. It takes whatever has ExecContext and QueryContext, such as *sql.Tx, of any SQLite driver, on the file
-// that holds Pawl's tables. Use it in the goroutine that uses the transaction.
+// rolled back. It takes whatever has ExecContext and QueryContext, such as *sql.Tx, of the store's driver (see
+// Config.Driver), on the file that holds Pawl's tables. Use it in the goroutine that uses the transaction.
 //
 // Begin such a transaction as immediate (modernc.org/sqlite and mattn/go-sqlite3 have _txlock=immediate): SQLite cannot
 // let a transaction write that began by reading while another connection wrote.
@@ -27,7 +27,11 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
 		return nil, err
 	}
-	results, err := insertJobs(ctx, t.tx, jobs, now())
+	err := t.store.checkLibrary(ctx, t.tx)
+	var results []pawl.Enqueued
+	if err == nil {
+		results, err = insertJobs(ctx, t.tx, jobs, now())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", explainTx(err))
 	}

@@ -26,29 +26,23 @@ type waker struct {
 	waiters map[chan struct{}]struct{}
 }
 
-func startWaker(path string, config Config) *waker {
-	db, err := sql.Open("sqlite", dataSource(path, config.BusyTimeout, true))
+func startWaker(path string, config Config) (*waker, error) {
+	db, err := openFile(path, config, true, 1)
+	if err != nil {
+		return nil, err
+	}
 	k := &waker{
 		db: db, interval: config.PollInterval, logger: config.Logger,
 		quit: make(chan struct{}), ended: make(chan struct{}), wanted: make(chan struct{}, 1),
 		waiters: map[chan struct{}]struct{}{},
 	}
-	if err != nil { // only a malformed name can do that
-		config.Logger.Warn("open for watching", "error", err)
-		close(k.ended)
-		return k
-	}
-	db.SetMaxOpenConns(1)
 	go k.loop()
-	return k
+	return k, nil
 }
 
 func (k *waker) close() error {
 	close(k.quit)
 	<-k.ended
-	if k.db == nil {
-		return nil
-	}
 	return k.db.Close()
 }
 
