@@ -70,11 +70,7 @@ func (d *Desk) Forget(ctx context.Context, letter pawl.ID, by pawl.By) (bool, er
 	if err != nil {
 		return false, err
 	}
-	found, err := d.letters.ForgetLetter(ctx, letter, by)
-	if err != nil {
-		return false, fmt.Errorf("forget letter %s: %w", letter, err)
-	}
-	return found, nil
+	return d.letters.ForgetLetter(ctx, letter, by)
 }
 
 // ForgetMany removes each of the letters; the error of one that was not there is pawl.ErrNotFound.

@@ -129,7 +129,7 @@ func (d *Desk) begin(ctx context.Context, id pawl.ID, action pawl.Action, confir
 	none := pawl.Envelope{}
 	letter, err := d.letters.Letter(ctx, id)
 	if err != nil {
-		return plan{}, none, fmt.Errorf("read letter %s: %w", id, err)
+		return plan{}, none, err
 	}
 	p := plan{letter: letter, move: pawl.Move{Letter: id, Action: action}}
 	if err := p.move.Allowed(letter.Status, letter.Outcome, letter.NewJobID); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // carryOut plans and moves the letters, a batch at a time, and hands over those jobs that go elsewhere.
-func (d *Desk) carryOut(ctx context.Context, ids []pawl.ID, draw func(pawl.ID) (plan, error)) Results {
+func (d *Desk) carryOut(ctx context.Context, action pawl.Action, ids []pawl.ID, draw func(pawl.ID) (plan, error)) Results {
 	out := make(Results, len(ids))
 	for first := 0; first < len(ids); first += batch {
 		var plans []plan
@@ -18,7 +18,7 @@ func (d *Desk) carryOut(ctx context.Context, ids []pawl.ID, draw func(pawl.ID) (
 			out[first+i].Letter = id
 			p, err := draw(id)
 			if err != nil {
-				out[first+i].Err = fmt.Errorf("run again: %w", err)
+				out[first+i].Err = fmt.Errorf("%s: %w", action, err)
 				continue
 			}
 			plans, places = append(plans, p), append(places, first+i)
@@ -29,7 +29,7 @@ func (d *Desk) carryOut(ctx context.Context, ids []pawl.ID, draw func(pawl.ID) (
 				result.Job, err = d.handOver(ctx, plans[i])
 			}
 			if err != nil {
-				result.Err = fmt.Errorf("run again: %w", err)
+				result.Err = fmt.Errorf("%s: %w", action, err)
 			}
 		}
 	}

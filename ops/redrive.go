@@ -27,7 +27,7 @@ func (d *Desk) Redrive(ctx context.Context, letter pawl.ID, o RedriveOptions) (j
 		return pawl.ID{}, err
 	}
 	o.By = by
-	result := d.carryOut(ctx, []pawl.ID{letter}, func(id pawl.ID) (plan, error) { return d.planRedrive(ctx, id, o, false) })[0]
+	result := d.carryOut(ctx, pawl.ActionRedrive, []pawl.ID{letter}, func(id pawl.ID) (plan, error) { return d.planRedrive(ctx, id, o, false) })[0]
 	return result.Job, result.Err
 }
 
@@ -42,7 +42,7 @@ func (d *Desk) RedriveMany(ctx context.Context, letters []pawl.ID, o RedriveOpti
 		return refuseAll(letters, err)
 	}
 	o.By = by
-	return d.carryOut(ctx, letters, func(id pawl.ID) (plan, error) { return d.planRedrive(ctx, id, o, true) })
+	return d.carryOut(ctx, pawl.ActionRedrive, letters, func(id pawl.ID) (plan, error) { return d.planRedrive(ctx, id, o, true) })
 }
 
 // CheckRedrive says what Redrive would refuse, without changing anything; what only the job's store knows, such as the
@@ -64,7 +64,7 @@ func (d *Desk) Retry(ctx context.Context, letter pawl.ID, o RetryOptions) (job p
 		return pawl.ID{}, err
 	}
 	o.By = by
-	result := d.carryOut(ctx, []pawl.ID{letter}, func(id pawl.ID) (plan, error) { return d.planRetry(ctx, id, o, false) })[0]
+	result := d.carryOut(ctx, pawl.ActionRetry, []pawl.ID{letter}, func(id pawl.ID) (plan, error) { return d.planRetry(ctx, id, o, false) })[0]
 	return result.Job, result.Err
 }
 
@@ -75,7 +75,7 @@ func (d *Desk) RetryMany(ctx context.Context, letters []pawl.ID, o RetryOptions)
 		return refuseAll(letters, err)
 	}
 	o.By = by
-	return d.carryOut(ctx, letters, func(id pawl.ID) (plan, error) { return d.planRetry(ctx, id, o, true) })
+	return d.carryOut(ctx, pawl.ActionRetry, letters, func(id pawl.ID) (plan, error) { return d.planRetry(ctx, id, o, true) })
 }
 
 // CheckRetry says what Retry would refuse, without changing anything.
