@@ -191,3 +191,31 @@ func storePath(t *testing.T, db *sql.DB) (path string) {
 	}
 	return path
 }
+
+// foreign is a transaction of a driver that brings its own copy of SQLite.
+type foreign struct{ *sql.Tx }
+
+func (f foreign) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if strings.Contains(query, "sqlite_source_id") {
+		return f.Tx.QueryContext(ctx, `select 'another copy'`)
+	}
+	return f.Tx.QueryContext(ctx, query, args...)
+}
+
+// Two copies of SQLite in one process do not see each other's locks.
+func TestTxOfAnotherLibrary(t *testing.T) {
+	t.Parallel()
+	store, db := service(t, sqlite.Config{})
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	_, err = txKind.Enqueue(t.Context(), store.Tx(foreign{tx}), 1)
+	if !errors.Is(err, pawl.ErrUnsupported) || !strings.Contains(err.Error(), "Config.Driver") {
+		t.Errorf("error is %v, want ErrUnsupported and the way out", err)
+	}
+	if n := count(t, db, `select count(*) from pawl_job`); n != 0 {
+		t.Errorf("%d jobs stored, want none", n)
+	}
+}
