@@ -38,6 +38,9 @@ func (p *program) deadList() *cobra.Command {
 		Short: "List open failures, newest first",
 		Long: `List open failures, newest first. With --all or --status, also those that were dealt with.
 
+A letter that was redriven is no open failure, also when the new job was removed before it ended (outcome cancelled):
+find those with --status redriven, and dead reopen makes them open failures again.
+
 With --plain, oldest first, one line each:
   FAILURE_ID | job=JOB_ID | CONNECTION/QUEUE | attempts=N | EXCEPTION_TYPE: MESSAGE
 In a pipe, tab-separated: id, job id, status, time of death, kind, queue, class, reason, attempts, error.`,
@@ -61,7 +64,7 @@ In a pipe, tab-separated: id, job id, status, time of death, kind, queue, class,
 	addFlag(flags, &filter.Since, "since", "TIME", "died at or after this time, or at most this long ago (90m, 7d)", parsePast)
 	addFlag(flags, &filter.Until, "until", "TIME", "died before this time, or at least this long ago", parsePast)
 	flags.BoolVar(&all, "all", false, "whatever the status")
-	command.MarkFlagsMutuallyExclusive("all", "status")
+	exclusive(command, "all", "status")
 	page.add(command)
 	completes(command, "status", pawl.StatusDead, pawl.StatusRedriven, pawl.StatusResolved, pawl.StatusDiscarded)
 	completes(command, "class", pawl.DeathExhausted, pawl.DeathPermanent, pawl.DeathPoison)
@@ -85,7 +88,7 @@ func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFi
 	letters.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.DeadLetter, string, error) {
 		found, err := s.Letters(ctx, filter, page)
 		if err != nil {
-			return nil, "", fmt.Errorf("list dead letters: %w", err)
+			return nil, "", err
 		}
 		return found.Letters, found.Next, nil
 	}
@@ -165,7 +168,7 @@ The payload is shown with --payload only: it may hold what not everybody should 
 		}
 		letter, err := s.Letter(ctx, id)
 		if err != nil {
-			return fmt.Errorf("show dead letter %s: %w", id, err)
+			return showError("dead letter", id, err)
 		}
 		if p.json {
 			detail := letterDetail{viewLetter(letter), letter.Detail, viewAttempts(letter.History), len(letter.Envelope), nil}

@@ -60,35 +60,66 @@ func reasonText(reason pawl.Reason) string {
 func (p *program) nextSteps(l pawl.DeadLetter) []string {
 	command := p.invocation()
 	switch {
+	case l.Status == pawl.StatusDead:
+		return openSteps(command, l)
+	case l.Outcome == pawl.RedriveSucceeded:
+		return []string{succeeded(l) + "; nothing to do."}
 	case l.Status == pawl.StatusRedriven && !l.NextLetter.IsZero():
 		return []string{step("it died again:", "%s dead show %s", command, l.NextLetter)}
-	case l.Status == pawl.StatusRedriven && l.Outcome == pawl.RedriveCancelled:
-		return []string{step("take it up again:", "%s dead reopen %s", command, l.ID)}
+	case l.Outcome == pawl.RedriveCancelled:
+		return []string{
+			fmt.Sprintf("Job %s, which it was run again as, was removed before it ended.", l.NewJobID),
+			step("take it up again:", "%s dead reopen %s", command, l.ID),
+		}
 	case l.Status == pawl.StatusRedriven:
 		return []string{step("what became of it:", "%s job show %s", command, l.NewJobID)}
-	case l.Status != pawl.StatusDead:
-		return []string{step("take it up again:", "%s dead reopen %s", command, l.ID)}
 	}
-	steps := []string{}
+	return []string{step("take it up again:", "%s dead reopen %s", command, l.ID)}
+}
+
+func openSteps(command string, l pawl.DeadLetter) []string {
+	resolve := func(when, note string) string {
+		return step(when, "%s dead resolve %s --note '%s'", command, l.ID, note)
+	}
 	switch {
+	case l.Reason == pawl.ReasonUndecodable || l.Reason == pawl.ReasonSignature:
+		return []string{
+			"What is stored of it cannot be trusted, so it cannot be run again.",
+			resolve("close it:", "what was done"),
+		}
+	case l.Outcome == pawl.RedriveSucceeded:
+		return []string{
+			succeeded(l) + ". It was opened again since.",
+			resolve("close it:", "what was done"),
+			step("do it once more:", "%s dead redrive %s --confirm", command, l.ID),
+		}
 	case l.Reason.OutcomeUnknown():
-		steps = append(steps,
+		return []string{
 			"Check first whether the effect has happened.",
 			step("if it has not:", "%s dead redrive %s --confirm", command, l.ID),
-			step("if it has:", "%s dead resolve %s --note 'effect checked: it has happened'", command, l.ID))
-		return steps
-	case l.Reason == pawl.ReasonUndecodable || l.Reason == pawl.ReasonSignature:
-		steps = append(steps, "What is stored of it cannot be trusted, so it cannot be run again as it is.")
+			resolve("if it has:", "effect checked: it has happened"),
+		}
 	case l.Reason == pawl.ReasonWrongArgs:
-		steps = append(steps,
+		return []string{
 			step("see the args:", "%s dead show %s --payload", command, l.ID),
-			step("run again, mended:", "%s dead redrive %s --args @args.json", command, l.ID))
-	default:
-		steps = append(steps,
-			step("cause mended:", "%s dead redrive %s", command, l.ID),
-			step("with other args:", "%s dead redrive %s --args @args.json", command, l.ID))
+			step("run again, mended:", "%s dead redrive %s --args @args.json", command, l.ID),
+			resolve("or close it:", "what was done"),
+		}
 	}
-	return append(steps, step("or close it:", "%s dead resolve %s --note 'what was done'", command, l.ID))
+	return []string{
+		step("cause mended:", "%s dead redrive %s", command, l.ID),
+		step("with other args:", "%s dead redrive %s --args @args.json", command, l.ID),
+		resolve("or close it:", "what was done"),
+	}
+}
+
+// succeeded says of a letter that its work was done.
+func succeeded(l pawl.DeadLetter) string {
+	text := fmt.Sprintf("It was run again as job %s", l.NewJobID)
+	if !l.RedrivenAt.IsZero() {
+		text += " on " + moment(l.RedrivenAt)
+	}
+	return text + ", which succeeded"
 }
 
 func step(when, format string, args ...any) string {

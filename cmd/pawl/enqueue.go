@@ -70,9 +70,9 @@ func (p *program) jobEnqueue() *cobra.Command {
 	flags.StringVar(&job.uniqueFor, "unique-for", "", "not within a period of a job with this key: `DURATION=KEY`")
 	addFlag(flags, &job.redrive, "redrive", "RULE", "who may redrive it when it has died: any, one-by-one or never", parseRule)
 	flags.BoolVar(&job.startsOff, "starts-off", false, "it runs only while its kind is switched on")
-	command.MarkFlagsMutuallyExclusive("delay", "run-at")
-	command.MarkFlagsMutuallyExclusive("retry-for", "retry-until")
-	command.MarkFlagsMutuallyExclusive("unique-while-waiting", "unique-unfinished", "unique-for")
+	exclusive(command, "delay", "run-at")
+	exclusive(command, "retry-for", "retry-until")
+	exclusive(command, "unique-while-waiting", "unique-unfinished", "unique-for")
 	changed := func(flag string) bool { return command.Flags().Changed(flag) }
 	command.RunE = p.doing(func(ctx context.Context, args []string) error {
 		return p.enqueue(ctx, args[0], job, changed)

@@ -61,6 +61,15 @@ func parseSpan(text string) (time.Duration, error) {
 	return time.Duration(days)*day + span, nil
 }
 
+// parsePeriod is parseSpan for what has to last.
+func parsePeriod(text string) (time.Duration, error) {
+	span, err := parseSpan(text)
+	if err == nil && span <= 0 {
+		err = fmt.Errorf("%q must be greater than 0", text)
+	}
+	return span, err
+}
+
 func parseSpans(text string) ([]time.Duration, error) {
 	var spans []time.Duration
 	for part := range strings.SplitSeq(text, ",") {
@@ -139,6 +148,33 @@ func completes[T any](command *cobra.Command, flag string, values ...T) {
 	}
 }
 
+// exclusive refuses a command line with more than one of these flags.
+func exclusive(command *cobra.Command, names ...string) {
+	command.MarkFlagsMutuallyExclusive(names...) // the shell's completion goes by it
+	before := command.PreRunE
+	command.PreRunE = func(c *cobra.Command, args []string) error {
+		if before != nil {
+			if err := before(c, args); err != nil {
+				return err
+			}
+		}
+		return oneOfFlags(c, names...)
+	}
+}
+
+func oneOfFlags(command *cobra.Command, names ...string) error {
+	var given []string
+	for _, name := range names {
+		if command.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) > 1 {
+		return fmt.Errorf("give only one of %s", strings.Join(given, ", "))
+	}
+	return nil
+}
+
 // paging are the flags of lists.
 type paging struct {
 	limit int
@@ -164,14 +200,22 @@ func (g *paging) rows(p *printer) (int, error) {
 // acting are the flags of commands that change something and so go into the audit trail.
 type acting struct {
 	by, reason string
+	must       bool // the reason has to be given
 }
 
 func (a *acting) add(command *cobra.Command) {
 	command.Flags().StringVar(&a.by, "by", "", "`WHO` acts, for the audit trail (default: your login name)")
-	command.Flags().StringVar(&a.reason, "reason", "", "why, for the audit trail")
+	why := "`WHY`, for the audit trail"
+	if a.must {
+		why += " (has to be given)"
+	}
+	command.Flags().StringVar(&a.reason, "reason", "", why)
 }
 
 func (a *acting) actor(p *program) (pawl.By, error) {
+	if a.must && strings.TrimSpace(a.reason) == "" {
+		return pawl.By{}, withStatus(exitUsage, errors.New("say why, for the audit trail: --reason WHY"))
+	}
 	by := pawl.By{Who: a.by, Door: "cli", Why: a.reason}
 	for _, name := range []string{"USER", "LOGNAME", "USERNAME"} {
 		if by.Who == "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawljobs/pawl"
@@ -54,7 +55,7 @@ func (p *program) listJobs(ctx context.Context, s store, filter pawl.JobFilter, 
 	jobs.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.JobView, string, error) {
 		found, err := s.Jobs(ctx, filter, page)
 		if err != nil {
-			return nil, "", fmt.Errorf("list jobs: %w", err)
+			return nil, "", err
 		}
 		return found.Jobs, found.Next, nil
 	}
@@ -109,25 +110,47 @@ func (p *program) jobShow() *cobra.Command {
 		}
 		job, err := s.Job(ctx, id)
 		if err != nil {
-			return fmt.Errorf("show job %s: %w", id, err)
+			return showError("job", id, err)
+		}
+		lacks, err := lackOfWaiting(ctx, s, job)
+		if err != nil {
+			return err
 		}
 		if p.json {
-			detail := jobDetail{viewJob(job), viewAttempts(job.History), len(job.Envelope), nil}
+			detail := jobDetail{viewJob(job), viewAttempts(job.History), text(lacks), len(job.Envelope), nil}
 			if payload {
 				detail.Payload = viewPayload(job.Envelope)
 			}
 			return p.printer.object(detail)
 		}
-		p.showJob(job, payload)
+		p.showJob(job, lacks, payload)
 		return nil
 	})
 	return command
 }
 
-func (p *program) showJob(j pawl.JobView, payload bool) {
+// showError names what was to be shown; a store's other errors say themselves what failed.
+func showError(what string, id pawl.ID, err error) error {
+	if errors.Is(err, pawl.ErrNotFound) {
+		return fmt.Errorf("show %s %s: %w", what, id, pawl.ErrNotFound)
+	}
+	return err
+}
+
+// lackOfWaiting asks who could run a job that waits.
+func lackOfWaiting(ctx context.Context, s store, job pawl.JobView) (lack, error) {
+	if job.State != pawl.JobWaiting {
+		return lacksNothing, nil
+	}
+	hosts, err := liveHosts(ctx, s)
+	return lackOf(hosts, job), err
+}
+
+func (p *program) showJob(j pawl.JobView, lacks lack, payload bool) {
 	out := p.printer
 	out.field("Job", j.ID.String())
 	out.field("State", stateText(j))
+	out.field("Held up", lacks.text(j))
 	out.field("Kind", j.Kind)
 	out.field("Queue", j.Queue)
 	out.field("Attempt", fmt.Sprint(j.Attempt))

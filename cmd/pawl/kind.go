@@ -48,13 +48,13 @@ In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty),
 }
 
 func kinds(ctx context.Context, s store) ([]kindRow, error) {
-	hosts, err := s.Hosts(ctx)
+	hosts, err := liveHosts(ctx, s)
 	if err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
+		return nil, err
 	}
 	switches, err := s.Switches(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list switches: %w", err)
+		return nil, err
 	}
 	found := map[string]kindRow{}
 	for _, host := range hosts {
@@ -105,7 +105,7 @@ var kindListing = listing[kindRow]{
 }
 
 func (p *program) kindSwitch(on bool) *cobra.Command {
-	var act acting
+	act := acting{must: !on}
 	var span time.Duration
 	command := &cobra.Command{
 		Use:     "off NAME",
@@ -118,36 +118,28 @@ func (p *program) kindSwitch(on bool) *cobra.Command {
 		command.Example = "  pawl kind on ledger.credit.v1 --reason 'bank is back'"
 	}
 	act.add(command)
-	addFlag(command.Flags(), &span, "for", "DURATION", "the switch falls back by itself after this long", parseSpan)
+	addFlag(command.Flags(), &span, "for", "DURATION", "the switch falls back by itself after this long", parsePeriod)
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
-		if !on && act.reason == "" {
-			return withStatus(exitUsage, errors.New("switching a kind off needs a --reason"))
-		}
 		by, err := act.actor(p)
 		if err != nil {
 			return err
 		}
 		change := pawl.KindSwitch{Kind: args[0], On: on, Until: after(span)}
 		if err := s.SwitchKind(ctx, change, by); err != nil {
-			return fmt.Errorf("switch kind %q: %w", args[0], err)
+			return err
 		}
-		p.printer.say("Kind %s is switched %s%s.", args[0], command.Name(), untilText(change.Until))
-		return p.warnUnknown(ctx, s, args[0])
+		if p.json {
+			err = p.printer.object(switchView{change.Kind, command.Name(), stamp(change.Until)})
+		} else {
+			p.printer.say("Kind %s is switched %s%s.", args[0], command.Name(), untilText(change.Until))
+		}
+		return errors.Join(err, p.warnUnknown(ctx, s, args[0]))
 	})
 	return command
 }
 
-// warnUnknown says that a switch has no one to obey it: the name may be misspelt.
-func (p *program) warnUnknown(ctx context.Context, s store, kind string) error {
-	rows, err := kinds(ctx, s)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if row.name == kind && row.hosts > 0 {
-			return nil
-		}
-	}
-	p.printer.say("No live host has a handler for %q: check the name.", kind)
-	return nil
+type switchView struct {
+	Kind   string `json:"kind"`
+	Switch string `json:"switch"`
+	Until  stamp  `json:"until"`
 }

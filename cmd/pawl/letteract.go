@@ -83,22 +83,23 @@ func (p *program) actOn(ctx context.Context, s store, a letterAct, ids []pawl.ID
 	if err != nil {
 		return err
 	}
+	p.confirmable = a.would != nil
 	if sure.dryRun {
-		return p.reportActs(a, a.rehearse(ctx, s, desk, ids), true)
+		return p.reportActs(ctx, s, a, a.rehearse(ctx, s, desk, ids), true)
 	}
 	if a.destroys || len(ids) > manyLetters {
-		if err := p.confirm(sure, a.question(len(ids)), sampleLetters(ctx, s, ids)); err != nil {
+		if err := p.confirm(sure, a.deed(len(ids)), sampleLetters(ctx, s, ids)); err != nil {
 			return err
 		}
 	}
-	return p.reportActs(a, a.does(ctx, desk, ids, by), false)
+	return p.reportActs(ctx, s, a, a.does(ctx, desk, ids, by), false)
 }
 
-func (a letterAct) question(count int) string {
+func (a letterAct) deed(letters int) string {
 	if a.destroys {
-		return fmt.Sprintf("Remove %d dead letter(s) and their evidence for good?", count)
+		return fmt.Sprintf("remove %s with all evidence for good", count(letters, "dead letter"))
 	}
-	return fmt.Sprintf("%s %d dead letters?", strings.ToUpper(string(a.action[:1]))+string(a.action[1:]), count)
+	return fmt.Sprintf("%s %s", a.action, count(letters, "dead letter"))
 }
 
 // rehearse says what would be refused. It changes nothing.
@@ -110,13 +111,15 @@ func (a letterAct) rehearse(ctx context.Context, s store, desk *ops.Desk, ids []
 		switch {
 		case err != nil:
 		case a.would != nil && len(ids) > 1 && oneByOne(letter):
-			err = fmt.Errorf("letter %s: not among many: %w", id, pawl.ErrRedriveRefused)
+			err = fmt.Errorf("letter %s: jobs of kind %s are run again one by one, not among many: %w", id, letter.Kind, pawl.ErrRedriveRefused)
 		case a.would != nil:
 			err = a.would(ctx, desk, id)
 		case !a.destroys:
 			err = pawl.Move{Letter: id, Action: a.action}.Allowed(letter.Status, letter.Outcome, letter.NewJobID)
 		}
-		results[i].Err = err
+		if err != nil {
+			results[i].Err = fmt.Errorf("%s: %w", a.action, err)
+		}
 	}
 	return results
 }
@@ -152,7 +155,7 @@ type actView struct {
 
 // reportActs prints what became of each letter: done ones as data (id and new job), refused ones as talk too. The
 // error carries the exit status for all of them.
-func (p *program) reportActs(a letterAct, results ops.Results, dry bool) error {
+func (p *program) reportActs(ctx context.Context, s store, a letterAct, results ops.Results, dry bool) error {
 	var failed []error
 	for _, r := range results {
 		if r.Err != nil {
@@ -162,7 +165,7 @@ func (p *program) reportActs(a letterAct, results ops.Results, dry bool) error {
 		if p.json {
 			view := actView{r.Letter, a.action, r.Err == nil, ref(r.Job), "", dry}
 			if r.Err != nil {
-				view.Error = text(r.Err.Error())
+				view.Error = text(oneLine(r.Err))
 			}
 			if err := p.printer.object(view); err != nil {
 				return err
@@ -176,7 +179,24 @@ func (p *program) reportActs(a letterAct, results ops.Results, dry bool) error {
 	if len(failed) == 0 {
 		return nil
 	}
+	if len(results) == 1 {
+		p.wayOut(ctx, s, results[0])
+	}
 	return withStatus(statusOfMany(failed, len(results)), errReported)
+}
+
+// wayOut says what can be done about a letter that is not in the state for what was asked.
+func (p *program) wayOut(ctx context.Context, s store, r ops.Result) {
+	if !errors.Is(r.Err, pawl.ErrConflict) && !errors.Is(r.Err, pawl.ErrAlreadyRedriven) {
+		return
+	}
+	letter, err := s.Letter(ctx, r.Letter)
+	if err != nil || letter.Status == pawl.StatusDead {
+		return
+	}
+	for _, line := range p.nextSteps(letter) {
+		p.printer.say("%s", line)
+	}
 }
 
 func (p *program) printActed(a letterAct, r ops.Result, dry, alone bool) {

@@ -123,8 +123,12 @@ func (p *printer) attempts(history []pawl.AttemptRecord) {
 		if a.Type != "" {
 			what = a.Type + ": " + a.Message
 		}
+		lasted := took(a.Duration)
+		if endUnseen(a) {
+			lasted = "-"
+		}
 		rows[i] = []string{
-			fmt.Sprint(a.Attempt), moment(a.StartedAt), took(a.Duration), escape(string(a.Ending)), escape(a.Host), cut(escape(what), 160),
+			fmt.Sprint(a.Attempt), moment(a.StartedAt), lasted, escape(string(a.Ending)), escape(a.Host), cut(escape(what), 160),
 		}
 	}
 	p.line()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,17 +23,50 @@ func (p *program) queueList() *cobra.Command {
 		Short: "List queues in order of priority, with their counts",
 		Long: `List queues in order of priority, with their counts.
 
-In a pipe, tab-separated: queue, waiting, scheduled, reserved, seconds that the oldest ready job has waited, paused.`,
+HOSTS is the number of live hosts that serve the queue: heard of within the last minute, and not draining.
+
+In a pipe, tab-separated: queue, waiting, scheduled, reserved, seconds that the oldest ready job has waited, paused,
+hosts.`,
 		Args: needs("", 0, 0),
-		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
-			queues, err := s.Queues(ctx)
-			if err != nil {
-				return fmt.Errorf("list queues: %w", err)
-			}
-			_, err = printList(p.printer, p.queueListing(), each(queues))
-			return err
-		}),
+		RunE: p.onStore(existing, p.listQueues),
 	}
+}
+
+func (p *program) listQueues(ctx context.Context, s store, _ []string) error {
+	queues, err := s.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	hosts, err := liveHosts(ctx, s)
+	if err != nil {
+		return err
+	}
+	rows := make([]queueRow, len(queues))
+	var unserved []string
+	for i, queue := range queues {
+		rows[i] = queueRow{queue, serving(hosts, queue.Name)}
+		if rows[i].hosts == 0 && jobsIn(queue) > 0 {
+			unserved = append(unserved, queue.Name)
+		}
+	}
+	if _, err := printList(p.printer, p.queueListing(), each(rows)); err != nil {
+		return err
+	}
+	switch len(unserved) {
+	case 0:
+	case 1:
+		p.printer.say("No live host serves queue %s.", unserved[0])
+	default:
+		p.printer.say("No live host serves these queues: %s.", names(unserved))
+	}
+	return nil
+}
+
+func jobsIn(q pawl.QueueView) int { return q.Waiting + q.Scheduled + q.Reserved }
+
+type queueRow struct {
+	pawl.QueueView
+	hosts int
 }
 
 type queueView struct {
@@ -42,22 +76,24 @@ type queueView struct {
 	Reserved      int    `json:"reserved"`
 	OldestReadyMS int64  `json:"oldest_ready_ms"`
 	Paused        bool   `json:"paused"`
+	Hosts         int    `json:"hosts"`
 }
 
-func (p *program) queueListing() listing[pawl.QueueView] {
-	return listing[pawl.QueueView]{
-		columns: []column[pawl.QueueView]{
-			{head: "QUEUE", cell: func(q pawl.QueueView) string { return q.Name }},
-			{head: "WAITING", cell: func(q pawl.QueueView) string { return fmt.Sprint(q.Waiting) }},
-			{head: "SCHEDULED", cell: func(q pawl.QueueView) string { return fmt.Sprint(q.Scheduled) }},
-			{head: "RESERVED", cell: func(q pawl.QueueView) string { return fmt.Sprint(q.Reserved) }},
-			{head: "OLDEST READY", cell: func(q pawl.QueueView) string { return p.span(q.OldestReady) }},
-			{head: "PAUSED", cell: func(q pawl.QueueView) string { return p.yesNo(q.Paused) }},
+func (p *program) queueListing() listing[queueRow] {
+	return listing[queueRow]{
+		columns: []column[queueRow]{
+			{head: "QUEUE", cell: func(q queueRow) string { return q.Name }},
+			{head: "WAITING", cell: func(q queueRow) string { return fmt.Sprint(q.Waiting) }},
+			{head: "SCHEDULED", cell: func(q queueRow) string { return fmt.Sprint(q.Scheduled) }},
+			{head: "RESERVED", cell: func(q queueRow) string { return fmt.Sprint(q.Reserved) }},
+			{head: "OLDEST READY", cell: func(q queueRow) string { return p.span(q.OldestReady) }},
+			{head: "PAUSED", cell: func(q queueRow) string { return p.yesNo(q.Paused) }},
+			{head: "HOSTS", cell: func(q queueRow) string { return fmt.Sprint(q.hosts) }},
 		},
-		view: func(q pawl.QueueView) any {
-			return queueView{q.Name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused}
+		view: func(q queueRow) any {
+			return queueView{q.Name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused, q.hosts}
 		},
-		none: "No jobs in any queue.",
+		none: "No jobs in any queue, and none is paused.",
 	}
 }
 
@@ -83,16 +119,18 @@ func (p *program) yesNo(b bool) string {
 }
 
 func (p *program) queuePause(pause bool) *cobra.Command {
-	var act acting
+	act := acting{must: pause}
 	var span time.Duration
 	command := &cobra.Command{
-		Use:   "resume NAME",
-		Short: "Let hosts claim from a queue again",
-		Args:  needs("the queue's NAME", 1, 1),
+		Use:     "resume NAME",
+		Short:   "Let hosts claim from a queue again",
+		Example: "  pawl queue resume 3-bulk",
+		Args:    needs("the queue's NAME", 1, 1),
 	}
 	if pause {
 		command.Use, command.Short = "pause NAME", "Keep hosts from claiming from a queue; running jobs go on"
-		addFlag(command.Flags(), &span, "for", "DURATION", "resume by itself after this long", parseSpan)
+		command.Example = "  pawl queue pause 3-bulk --reason 'importer is wrong' --for 1h"
+		addFlag(command.Flags(), &span, "for", "DURATION", "resume by itself after this long", parsePeriod)
 	}
 	act.add(command)
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
@@ -102,16 +140,25 @@ func (p *program) queuePause(pause bool) *cobra.Command {
 		}
 		change := pawl.QueuePause{Queue: args[0], Paused: pause, Until: after(span)}
 		if err := s.PauseQueue(ctx, change, by); err != nil {
-			return fmt.Errorf("%s queue %q: %w", command.Name(), args[0], err)
+			return err
 		}
-		if pause {
+		switch {
+		case p.json:
+			err = p.printer.object(pauseView{change.Queue, pause, stamp(change.Until)})
+		case pause:
 			p.printer.say("Queue %s is paused%s.", args[0], untilText(change.Until))
-			return nil
+		default:
+			p.printer.say("Queue %s is resumed.", args[0])
 		}
-		p.printer.say("Queue %s is resumed.", args[0])
-		return nil
+		return errors.Join(err, p.warnUnserved(ctx, s, args[0]))
 	})
 	return command
+}
+
+type pauseView struct {
+	Queue  string `json:"queue"`
+	Paused bool   `json:"paused"`
+	Until  stamp  `json:"until"`
 }
 
 // after is the time a span from now; none for no span.
@@ -164,6 +211,11 @@ func (p *program) clearQueue(ctx context.Context, s store, queue string, sure co
 	if err != nil {
 		return err
 	}
+	if there == 0 {
+		if err := p.warnUnserved(ctx, s, queue); err != nil {
+			return err
+		}
+	}
 	if sure.dryRun {
 		if p.json {
 			return p.printer.object(clearedView{queue, there, true})
@@ -176,14 +228,14 @@ func (p *program) clearQueue(ctx context.Context, s store, queue string, sure co
 		if err != nil {
 			return err
 		}
-		question := fmt.Sprintf("Remove %d job(s) from queue %s for good?", there, queue)
-		if err := p.confirm(sure, question, sample); err != nil {
+		deed := fmt.Sprintf("remove %s from queue %s for good", count(there, "job"), queue)
+		if err := p.confirm(sure, deed, sample); err != nil {
 			return err
 		}
 	}
 	cleared, err := s.ClearQueue(ctx, queue, by)
 	if err != nil {
-		return fmt.Errorf("clear queue %q: %w", queue, err)
+		return err
 	}
 	if p.json {
 		return p.printer.object(clearedView{queue, cleared, false})
@@ -195,11 +247,11 @@ func (p *program) clearQueue(ctx context.Context, s store, queue string, sure co
 func countQueue(ctx context.Context, s store, queue string) (int, error) {
 	queues, err := s.Queues(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("count queue %q: %w", queue, err)
+		return 0, err
 	}
 	for _, q := range queues {
 		if q.Name == queue {
-			return q.Waiting + q.Scheduled + q.Reserved, nil
+			return jobsIn(q), nil
 		}
 	}
 	return 0, nil
@@ -210,7 +262,7 @@ func sampleQueue(ctx context.Context, s store, queue string) ([]string, error) {
 	for _, state := range []pawl.JobState{pawl.JobReserved, pawl.JobWaiting, pawl.JobScheduled} {
 		found, err := s.Jobs(ctx, pawl.JobFilter{Queue: queue, State: state}, pawl.Page{Limit: sampleSize})
 		if err != nil {
-			return nil, fmt.Errorf("look at queue %q: %w", queue, err)
+			return nil, err
 		}
 		for _, job := range found.Jobs {
 			sample = append(sample, fmt.Sprintf("%s %s %s", job.ID, job.State, job.Kind))

@@ -36,7 +36,10 @@ func (p *program) deadRedrive() *cobra.Command {
 new job; when that ends, its outcome is written to the letter: resolved if it succeeded.
 
 A job whose outcome is unknown (it may run once only, and its end was not seen) is run again only with --confirm: check
-first whether its effect has happened. A letter is redriven once; if the new job dies, redrive the letter of that death.` +
+first whether its effect has happened. So is one whose redrive has succeeded and whose letter was opened again.
+
+A letter is redriven once. If the new job dies, redrive the letter of that death; if it was removed before it ended,
+reopen this one first.` +
 			idsHelp + "redrive -",
 		Example: `  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057
   pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --args @mended.json --reason 'typo in the address'
@@ -44,11 +47,11 @@ first whether its effect has happened. A letter is redriven once; if the new job
 	}
 	flags := command.Flags()
 	flags.StringVar(&r.args, "args", "", "run it with these args: `JSON` or @FILE, or - for standard input; the letter keeps the old ones")
-	flags.BoolVar(&r.confirm, "confirm", false, "the effect was checked: it has not happened")
+	flags.BoolVar(&r.confirm, "confirm", false, "it was checked that the effect has not happened, or is wanted once more")
 	flags.StringVar(&r.note, "note", "", "a note on the letter")
 	addFlag(flags, &r.retryFor, "retry-for", "DURATION", "start the new job at most this long from now", parseSpan)
 	addFlag(flags, &r.retryUntil, "retry-until", "TIME", "start the new job until then only", parseTime)
-	command.MarkFlagsMutuallyExclusive("retry-for", "retry-until")
+	exclusive(command, "retry-for", "retry-until")
 	act := letterAct{action: pawl.ActionRedrive, past: "redriven"}
 	act.check = func(ids []pawl.ID) error { return r.check(p, ids, command.Flags().Changed) }
 	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
@@ -92,7 +95,7 @@ func (p *program) deadRetry() *cobra.Command {
 		Long: `Put a dead job back under its own id, on its own queue, as it was, ready at once, its attempts counted from the start. In
 most cases redrive is the better choice: a new job that is linked with the letter.` + idsHelp + "retry -",
 	}
-	command.Flags().BoolVar(&o.Confirmed, "confirm", false, "the effect was checked: it has not happened")
+	command.Flags().BoolVar(&o.Confirmed, "confirm", false, "it was checked that the effect has not happened, or is wanted once more")
 	command.Flags().StringVar(&o.Note, "note", "", "a note on the letter")
 	act := letterAct{action: pawl.ActionRetry, past: "retried"}
 	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error { return desk.CheckRetry(ctx, id, o) }

@@ -28,8 +28,9 @@ type program struct {
 	json       bool
 	plain      bool
 
-	begun   bool // the command line was understood: an error before that is one of usage
-	printer *printer
+	begun       bool // the command line was understood: an error before that is one of usage
+	confirmable bool // the command has the flag --confirm
+	printer     *printer
 }
 
 // run executes one command line and returns its exit status.
@@ -86,11 +87,21 @@ func (p *program) refusal(err error) {
 	if p.printer != nil {
 		_ = p.printer.out.Flush() // a failure is found again at the end
 	}
-	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\t", "    ")
-	fmt.Fprintf(p.talk, "pawl: %s\n", escapeLines(text))
-	if errors.Is(err, pawl.ErrConfirm) {
-		fmt.Fprintln(p.talk, "Once it is checked that the effect has not happened: say so with --confirm.")
+	fmt.Fprintf(p.talk, "pawl: %s\n", escape(oneLine(err)))
+	if errors.Is(err, pawl.ErrConfirm) && p.confirmable {
+		fmt.Fprintln(p.talk, "Once that is checked, and it is to run: add --confirm.")
 	}
+}
+
+// oneLine is an error's text without its line ends: joined errors have one each.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // The groups of the command list.
@@ -116,19 +127,14 @@ Exit status: 0 well, 1 error, 2 wrong usage, 3 not found, 4 denied, 5 not in the
 confirmed), 6 partly failed, 8 unhealthy.`
 
 func (p *program) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "pawl",
-		Short:         "Operate a Pawl store: jobs, queues, dead letters",
-		Long:          rootHelp,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := p.versioned(noun("pawl", "Operate a Pawl store: jobs, queues, dead letters", rootHelp))
+	root.SilenceErrors, root.SilenceUsage = true, true
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH (default $PAWL_STORE, else sqlite:pawl.db)")
 	flags.StringVar(&p.connection, "connection", "default", "the `NAME` that the services give to this store")
 	flags.BoolVar(&p.json, "json", false, "print JSON: one object, or one a line for lists")
 	flags.BoolVar(&p.plain, "plain", false, "print plain lines, also on a terminal")
-	root.MarkFlagsMutuallyExclusive("json", "plain")
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return oneOfFlags(c, "json", "plain") }
 	root.AddGroup(
 		&cobra.Group{ID: groupNouns, Title: "Commands:"},
 		&cobra.Group{ID: groupWrappers, Title: "For people who come from tools with such commands (exit status 0 or 1):"},
@@ -144,7 +150,27 @@ func (p *program) root() *cobra.Command {
 		command.GroupID = groupWrappers
 		root.AddCommand(command)
 	}
+	root.SetHelpCommand(helpCommand())
 	return root
+}
+
+// helpCommand does not answer with help for something else than what was asked for.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Explain a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			asked, rest, err := c.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = asked.ValidateArgs(rest)
+			}
+			if err != nil {
+				return err
+			}
+			asked.InitDefaultHelpFlag()
+			return asked.Help()
+		},
+	}
 }
 
 // noun makes a command that only holds others. Alone it prints its help; an unknown verb is a usage error that names
@@ -158,7 +184,7 @@ func noun(name, short, long string, verbs ...*cobra.Command) *cobra.Command {
 		c.SuggestionsMinimumDistance = 2
 		message := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			message += "\n\nDid you mean this?\n\t" + strings.Join(near, "\n\t")
+			message += ": did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return errors.New(message)
 	}

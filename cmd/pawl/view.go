@@ -98,7 +98,7 @@ type attemptView struct {
 	Attempt    int    `json:"attempt"`
 	Ending     string `json:"ending"`
 	StartedAt  stamp  `json:"started_at"`
-	DurationMS int64  `json:"duration_ms"`
+	DurationMS *int64 `json:"duration_ms"` // null where the end was not seen
 	Host       text   `json:"host"`
 	Type       text   `json:"exception_type"`
 	Message    text   `json:"message"`
@@ -108,11 +108,18 @@ func viewAttempts(history []pawl.AttemptRecord) []attemptView {
 	views := make([]attemptView, len(history))
 	for i, a := range history {
 		views[i] = attemptView{
-			a.Attempt, string(a.Ending), stamp(a.StartedAt), a.Duration.Milliseconds(), text(a.Host), text(a.Type), text(a.Message),
+			a.Attempt, string(a.Ending), stamp(a.StartedAt), nil, text(a.Host), text(a.Type), text(a.Message),
+		}
+		if !endUnseen(a) {
+			lasted := a.Duration.Milliseconds()
+			views[i].DurationMS = &lasted
 		}
 	}
 	return views
 }
+
+// endUnseen reports that nobody knows how long an attempt took: its host died.
+func endUnseen(a pawl.AttemptRecord) bool { return a.Ending == pawl.EndCrashed && a.Duration == 0 }
 
 // letterDetail is what `dead show` adds.
 type letterDetail struct {
@@ -152,6 +159,7 @@ func viewJob(j pawl.JobView) jobView {
 type jobDetail struct {
 	jobView
 	History      []attemptView `json:"history"`
+	NoHostFor    text          `json:"no_host_for"` // a lack
 	PayloadBytes int           `json:"payload_bytes"`
 	Payload      *payloadView  `json:"payload,omitempty"` // with --payload only
 }

@@ -173,7 +173,7 @@ func (p *program) listAudit(ctx context.Context, s store, filter pawl.AuditFilte
 	entries.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.AuditEntry, string, error) {
 		found, err := s.Audit(ctx, filter, page)
 		if err != nil {
-			return nil, "", fmt.Errorf("list audit trail: %w", err)
+			return nil, "", err
 		}
 		return found.Entries, found.Next, nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -67,9 +68,9 @@ func check(err error) {
 
 // death says what mkdead kills, and how.
 type death struct {
-	kind, queue, args, message, reason, tag, correlation, redrive, connection string
-	count, tries, maxTries                                                    int
-	corrupt                                                                   bool
+	kind, queue, args, message, reason, tag, correlation, redrive, connection, ending string
+	count, tries, maxTries                                                            int
+	corrupt                                                                           bool
 }
 
 // mkdead makes dead letters as a host does, through the store's own verbs, and prints their ids.
@@ -84,6 +85,7 @@ func mkdead() {
 	flag.StringVar(&d.correlation, "correlation", "", "")
 	flag.StringVar(&d.redrive, "redrive", "any", "")
 	flag.StringVar(&d.connection, "connection", "default", "")
+	flag.StringVar(&d.ending, "ending", "returned", "of the tries before the last")
 	flag.IntVar(&d.count, "n", 1, "")
 	flag.IntVar(&d.tries, "tries", 1, "")
 	flag.IntVar(&d.maxTries, "max-tries", 6, "")
@@ -97,30 +99,31 @@ func mkdead() {
 	ctx := context.Background()
 	s, err := sqlite.Open(ctx, "pawl.db", sqlite.Config{Connection: d.connection})
 	check(err)
-	session := openSession(ctx, s, d.kind)
+	session := openSession(ctx, s, []string{d.queue}, d.kind)
 	for range d.count {
 		d.enqueue(ctx, s)
 	}
 	for range d.tries - 1 {
 		for _, job := range claim(ctx, s, session, d.kind, d.queue) {
-			settle(ctx, s, session, job, pawl.Retry{}, nil)
+			d.fail(ctx, s, session, job)
 		}
 		_, err := s.Sweep(ctx, pawl.SweepRequest{Session: session})
 		check(err)
 	}
 	for _, job := range claim(ctx, s, session, d.kind, d.queue) {
 		letter := d.letter(job)
-		settle(ctx, s, session, job, pawl.Dead{Class: letter.Class, Reason: letter.Reason}, &letter)
+		outcome := pawl.Dead{Class: letter.Class, Reason: letter.Reason}
+		settle(ctx, s, session, pawl.Settlement{Reservation: job.Reservation, Outcome: outcome, Letter: &letter})
 		fmt.Println(letter.ID)
 	}
 	check(s.CloseSession(ctx, session))
 	check(s.Close())
 }
 
-func openSession(ctx context.Context, s *sqlite.Store, kinds ...string) pawl.SessionID {
+func openSession(ctx context.Context, s *sqlite.Store, queues []string, kinds ...string) pawl.SessionID {
 	session, err := s.OpenSession(ctx, pawl.HostInfo{
 		Name: "host-a", PID: 42, Version: "1.2.3", Kinds: kinds, Sinks: []string{"log"},
-		Servers: []pawl.ServerInfo{{Name: "worker-io", Queues: []string{"1-critical", "2-default"}, Workers: 20}},
+		Servers: []pawl.ServerInfo{{Name: "worker-io", Queues: queues, Workers: 20}},
 	})
 	check(err)
 	return session
@@ -161,23 +164,25 @@ func (d death) letter(job pawl.ClaimedJob) pawl.DeadLetter {
 	return letter
 }
 
+// fail ends a try; of a crash nobody knows how long it took.
+func (d death) fail(ctx context.Context, s *sqlite.Store, session pawl.SessionID, job pawl.ClaimedJob) {
+	record := &pawl.AttemptRecord{
+		Attempt: job.Attempt, Ending: pawl.Ending(d.ending), StartedAt: time.Now(), Duration: 1500 * time.Millisecond,
+		Host: "host-a", Type: "*errors.errorString", Message: "421 try later",
+	}
+	if record.Ending == pawl.EndCrashed {
+		record.Duration, record.Type, record.Message = 0, "", ""
+	}
+	settle(ctx, s, session, pawl.Settlement{Reservation: job.Reservation, Outcome: pawl.Retry{}, Record: record})
+}
+
 func claim(ctx context.Context, s *sqlite.Store, session pawl.SessionID, kind, queue string) []pawl.ClaimedJob {
 	claimed, err := s.Claim(ctx, pawl.ClaimRequest{Session: session, Queues: []string{queue}, Kinds: []string{kind}, Max: 1000})
 	check(err)
 	return claimed.Jobs
 }
 
-func settle(ctx context.Context, s *sqlite.Store, session pawl.SessionID, job pawl.ClaimedJob, outcome pawl.Outcome, letter *pawl.DeadLetter) {
-	settlement := pawl.Settlement{Reservation: job.Reservation, Outcome: outcome, Letter: letter}
-	if letter == nil {
-		settlement.Record = &pawl.AttemptRecord{
-			Attempt: job.Attempt, Ending: pawl.EndReturned, StartedAt: time.Now(), Duration: 1500 * time.Millisecond,
-			Host: "host-a", Type: "*errors.errorString", Message: "421 try later",
-		}
-	}
-	if _, done := outcome.(pawl.Done); done {
-		settlement.Record = nil
-	}
+func settle(ctx context.Context, s *sqlite.Store, session pawl.SessionID, settlement pawl.Settlement) {
 	refusals, err := s.Settle(ctx, session, []pawl.Settlement{settlement})
 	check(errors.Join(append(refusals, err)...))
 }
@@ -187,10 +192,11 @@ func finish() {
 	ctx := context.Background()
 	s, err := sqlite.Open(ctx, "pawl.db", sqlite.Config{})
 	check(err)
-	session := openSession(ctx, s, os.Args[1])
-	for _, queue := range []string{"1-critical", "2-default", "3-bulk"} {
+	queues := []string{"1-critical", "2-default", "3-bulk"}
+	session := openSession(ctx, s, queues, os.Args[1])
+	for _, queue := range queues {
 		for _, job := range claim(ctx, s, session, os.Args[1], queue) {
-			settle(ctx, s, session, job, pawl.Done{}, nil)
+			settle(ctx, s, session, pawl.Settlement{Reservation: job.Reservation, Outcome: pawl.Done{}})
 		}
 	}
 	check(s.CloseSession(ctx, session))
@@ -199,10 +205,32 @@ func finish() {
 
 // live leaves a session open that has claimed the jobs of a kind, as a running host has, and ends.
 func live() {
+	queues := flag.String("queues", "1-critical,2-default", "that it serves")
+	quiet := flag.Bool("silent", false, "it was last heard of ten minutes ago")
+	drains := flag.Bool("draining", false, "")
+	flag.Parse()
 	ctx := context.Background()
 	s, err := sqlite.Open(ctx, "pawl.db", sqlite.Config{})
 	check(err)
-	session := openSession(ctx, s, os.Args[1])
-	claim(ctx, s, session, os.Args[1], "2-default")
+	served := strings.Split(*queues, ",")
+	session := openSession(ctx, s, served, flag.Arg(0))
+	for _, queue := range served {
+		claim(ctx, s, session, flag.Arg(0), queue)
+	}
+	if *drains {
+		_, err = s.Beat(ctx, session, pawl.Beat{Draining: true})
+		check(err)
+	}
 	check(s.Close())
+	if *quiet {
+		ageBeat(int64(session))
+	}
+}
+
+// ageBeat ages a session's last beat, which only the store's clock writes.
+func ageBeat(session int64) {
+	db, err := sql.Open("sqlite", "pawl.db")
+	check(err)
+	_, err = db.Exec(`update pawl_session set beat_at = beat_at - 600000 where id = ?`, session)
+	check(errors.Join(err, db.Close()))
 }

@@ -45,6 +45,9 @@ func (p *program) queueRetry() *cobra.Command {
 				return err
 			}
 			job, err := desk.Retry(ctx, id, ops.RetryOptions{By: by})
+			if errors.Is(err, pawl.ErrConfirm) {
+				return fmt.Errorf("%w (once that is checked, and it is to run: %s dead retry %s --confirm)", err, p.invocation(), id)
+			}
 			if err != nil {
 				return err
 			}

@@ -62,7 +62,6 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.dir, "dir", "", "`FOLDER` for all that the run keeps (default: a new one for temporary files; with --resume the latest of those)")
 	flags.BoolVar(&o.resume, "resume", false, "go on with an earlier run, or run what was redriven since")
 	flags.BoolVar(&o.json, "json", false, "print the account as one JSON object")
-	command.MarkFlagsMutuallyExclusive("input", "resume")
 	return command
 }
 
@@ -79,17 +78,15 @@ func terminal(w io.Writer) bool {
 
 func (o options) execute(ctx context.Context, s streams, pace func(rows int) tempo) error {
 	begun := time.Now()
-	if o.smtp != "" {
-		if _, err := newMailer(o.smtp); err != nil {
-			return err
-		}
+	if err := o.check(); err != nil {
+		return err
 	}
-	f, rows, err := o.prepare()
+	r, err := o.prepare()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.talk, "pawl demo: %d sign-ups, in %s\n", len(rows), f)
-	r := &run{folder: f, rows: rows, smtp: o.smtp, tempo: pace(len(rows))}
+	fmt.Fprintf(s.talk, "pawl demo: %d sign-ups, in %s\n", len(r.rows), r.folder)
+	r.smtp, r.tempo = o.smtp, pace(len(r.rows))
 	err = r.open(ctx)
 	if r.healed {
 		fmt.Fprintln(s.talk, "this run has ended before: from now on nothing fails by plan")
@@ -103,33 +100,56 @@ func (o options) execute(ctx context.Context, s streams, pace func(rows int) tem
 		account, advice, err = r.account(begun, err)
 	}
 	if err := errors.Join(err, r.close()); err != nil {
-		return o.explain(ctx, f, err)
+		return o.explain(ctx, r.folder, err)
 	}
 	return o.print(s, account, advice)
 }
 
-// prepare finds or makes the folder, and reads the sign-ups. Input that breaks a rule leaves nothing behind.
-func (o options) prepare() (folder, []signUp, error) {
+func (o options) check() error {
+	if o.input != "" && o.resume {
+		return misused("--input and --resume exclude each other: a run that is resumed has its sign-ups already")
+	}
+	if o.smtp == "" {
+		return nil
+	}
+	_, err := newMailer(o.smtp)
+	return err
+}
+
+// prepare finds or makes the folder, takes it for this run, and reads the sign-ups. Input that breaks a rule leaves
+// nothing behind.
+func (o options) prepare() (*run, error) {
 	if o.resume {
-		f, err := oldFolder(o.dir)
-		if err != nil {
-			return "", nil, err
-		}
-		_, rows, err := readSignUps(f.input())
-		return f, rows, err
+		return o.takeUp()
 	}
 	text, rows, err := readSignUps(o.input)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	f, err := newFolder(o.dir)
+	f, taken, err := newFolder(o.dir)
 	if err == nil {
 		err = f.fill(text)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("make the run's folder: %w", err)
+		return nil, errors.Join(fmt.Errorf("make the run's folder: %w", err), taken.release())
 	}
-	return f, rows, nil
+	return &run{folder: f, lock: taken, rows: rows}, nil
+}
+
+func (o options) takeUp() (*run, error) {
+	f, err := oldFolder(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	_, rows, err := readSignUps(f.input())
+	if err != nil {
+		return nil, err
+	}
+	taken, err := f.lock()
+	if err != nil {
+		return nil, err
+	}
+	return &run{folder: f, lock: taken, rows: rows}, nil
 }
 
 // readSignUps takes the built-in sample for the empty path.

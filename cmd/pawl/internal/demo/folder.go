@@ -14,7 +14,10 @@ import (
 // folder is where a run keeps everything that it leaves behind.
 type folder string
 
-const folderPrefix = "pawl-demo-"
+const (
+	folderPrefix = "pawl-demo-"
+	lockName     = "demo.lock"
+)
 
 func (f folder) input() string    { return filepath.Join(string(f), "signups.csv") }
 func (f folder) store() string    { return filepath.Join(string(f), "pawl.db") }
@@ -22,29 +25,49 @@ func (f folder) log() string      { return filepath.Join(string(f), "pawl.log") 
 func (f folder) mails() string    { return filepath.Join(string(f), "mails") }
 func (f folder) alerts() string   { return filepath.Join(string(f), "alerts") }
 func (f folder) profiles() string { return filepath.Join(string(f), "profiles.jsonl") }
+func (f folder) lockFile() string { return filepath.Join(string(f), lockName) }
 
-// newFolder makes the folder of a fresh run; the empty path stands for one of its own under the system's temporary
-// folder. A folder that holds anything is refused.
-func newFolder(path string) (folder, error) {
+// newFolder makes the folder of a fresh run and takes it; the empty path stands for one of its own under the system's
+// temporary folder. A folder that holds anything is refused, and left as it is.
+func newFolder(path string) (folder, lock, error) {
 	if path == "" {
 		made, err := os.MkdirTemp("", folderPrefix)
-		return folder(made), err
+		if err != nil {
+			return "", lock{}, err
+		}
+		taken, err := folder(made).lock()
+		return folder(made), taken, err
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return "", err
+		return "", lock{}, err
 	}
+	f := folder(path)
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", err
+		return f, lock{}, err
 	}
-	entries, err := os.ReadDir(path)
+	if err := f.mustBeEmpty(); err != nil {
+		return f, lock{}, err
+	}
+	taken, err := f.lock()
+	if err == nil {
+		err = f.mustBeEmpty() // another run may have come and gone
+	}
+	return f, taken, err
+}
+
+// mustBeEmpty passes over the lock: whoever holds it has begun nothing yet, or keeps others out.
+func (f folder) mustBeEmpty() error {
+	entries, err := os.ReadDir(string(f))
 	if err != nil {
-		return "", err
+		return err
 	}
-	if len(entries) > 0 {
-		return "", fmt.Errorf("folder %s must be empty for a fresh run; --resume continues the run that a folder holds", path)
+	for _, entry := range entries {
+		if entry.Name() != lockName {
+			return occupied(fmt.Sprintf("folder %s must be empty for a fresh run; --resume continues the run that a folder holds", f))
+		}
 	}
-	return folder(path), nil
+	return nil
 }
 
 // oldFolder finds the folder of a run that is to be continued: the one that is named, else the latest under the
@@ -59,7 +82,7 @@ func oldFolder(path string) (folder, error) {
 	}
 	if _, err := os.Stat(folder(path).input()); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("folder %s holds no run to resume: it has no signups.csv", path)
+			return "", missing(fmt.Sprintf("folder %s holds no run to resume: it has no signups.csv", path))
 		}
 		return "", err
 	}
@@ -85,7 +108,7 @@ func latestFolder(temp string) (folder, error) {
 		}
 	}
 	if latest == "" {
-		return "", fmt.Errorf("no run to resume under %s: name its folder with --dir", temp)
+		return "", missing(fmt.Sprintf("no run to resume under %s: name its folder with --dir", temp))
 	}
 	return latest, nil
 }

@@ -17,7 +17,10 @@ func (r *run) gather(ctx context.Context) (e evidence, err error) {
 		e.letters, err = allLetters(ctx, r.store)
 	}
 	if err == nil {
-		e.forgets, err = countForgets(ctx, r.store)
+		e.forgets, err = countActs(ctx, r.store, pawl.ActionForget)
+	}
+	if err == nil {
+		e.redrives, err = countActs(ctx, r.store, pawl.ActionRedrive)
 	}
 	if err == nil {
 		e.sent, err = r.ledger.sentMails(ctx)
@@ -65,9 +68,10 @@ func allLetters(ctx context.Context, letters pawl.DeadLetters) (all []pawl.DeadL
 	}
 }
 
-func countForgets(ctx context.Context, letters pawl.DeadLetters) (n int, err error) {
+// countActs counts what operators did by the trail, which also knows of letters that are no more.
+func countActs(ctx context.Context, letters pawl.DeadLetters, action pawl.Action) (n int, err error) {
 	for page := (pawl.Page{Limit: pageSize}); ; {
-		found, err := letters.Audit(ctx, pawl.AuditFilter{Action: pawl.ActionForget}, page)
+		found, err := letters.Audit(ctx, pawl.AuditFilter{Action: action}, page)
 		if err != nil {
 			return 0, err
 		}

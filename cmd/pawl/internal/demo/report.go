@@ -28,7 +28,7 @@ type report struct {
 	SignUps       int    `json:"sign_ups"`
 	Redriven      int    `json:"redriven"`       // jobs that operators have made from dead letters
 	Removed       int    `json:"removed"`        // jobs that operators have removed
-	Open          int    `json:"open"`           // jobs that have not ended
+	Unfinished    int    `json:"unfinished"`     // jobs that have not ended
 	MailsSent     int    `json:"mails_sent"`     // recorded as sent
 	MailsReceived int    `json:"mails_received"` // at the demo's own server
 	MailsTwice    int    `json:"mails_twice"`    // sent, not yet recorded when the program was killed, and sent again
@@ -46,6 +46,7 @@ type evidence struct {
 	jobs     []pawl.JobView
 	letters  []pawl.DeadLetter
 	forgets  int // letters that operators have forgotten
+	redrives int // jobs that operators have made from dead letters
 	alerted  map[string]alerted
 	sent     map[string]bool // mails that are recorded as sent
 	received map[string]int  // mails at the demo's own server; nil where another one was used
@@ -56,7 +57,7 @@ type evidence struct {
 func (e evidence) report() report {
 	r := report{
 		ByClass: map[string]int{}, Alerts: map[string]int{}, Problems: []string{}, Next: []string{},
-		SignUps: e.signUps, MailsSent: len(e.sent), MailsReceived: len(e.received), Profiles: len(e.profiles),
+		SignUps: e.signUps, Redriven: e.redrives, MailsSent: len(e.sent), MailsReceived: len(e.received), Profiles: len(e.profiles),
 	}
 	for _, class := range []pawl.DeathClass{pawl.DeathExhausted, pawl.DeathPermanent, pawl.DeathPoison} {
 		r.ByClass[class.String()] = 0
@@ -67,9 +68,6 @@ func (e evidence) report() report {
 			continue // retried under its own id: that job counts as what it has become
 		}
 		r.ByClass[letter.Class.String()]++
-		if !letter.NewJobID.IsZero() {
-			r.Redriven++
-		}
 	}
 	for sink, letters := range e.alerted {
 		r.Alerts[sink] = len(letters)
@@ -93,7 +91,7 @@ func (e evidence) countJobs(r *report) {
 		case pawl.JobRemoved:
 			r.Removed++
 		default:
-			r.Open++
+			r.Unfinished++
 		}
 		r.Retries += max(job.Attempt-1, 0)
 	}
@@ -102,11 +100,11 @@ func (e evidence) countJobs(r *report) {
 // problems says what does not add up.
 func (e evidence) problems(r report) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if r.Open > 0 {
-		say("%d jobs have not ended", r.Open)
+	if r.Unfinished > 0 {
+		say("%d jobs have not ended", r.Unfinished)
 	}
-	if r.Enqueued != r.Done+r.Dead+r.Removed+r.Open {
-		say("%d jobs enqueued, and %d done + %d dead + %d removed + %d open", r.Enqueued, r.Done, r.Dead, r.Removed, r.Open)
+	if r.Enqueued != r.Done+r.Dead+r.Removed+r.Unfinished {
+		say("%d jobs enqueued, and %d done + %d dead + %d removed + %d unfinished", r.Enqueued, r.Done, r.Dead, r.Removed, r.Unfinished)
 	}
 	classes := 0
 	for _, n := range r.ByClass {
@@ -200,9 +198,9 @@ func (r report) table() string {
 	row("enqueued", r.Enqueued, r.enqueuedNote())
 	row("done", r.Done, "")
 	row("dead", r.Dead, listed(r.ByClass))
-	if r.Removed+r.Open > 0 {
+	if r.Removed+r.Unfinished > 0 {
 		row("removed", r.Removed, "by operators")
-		row("open", r.Open, "have not ended")
+		row("unfinished", r.Unfinished, "have not ended")
 	}
 	row("retries", r.Retries, "attempts after the first")
 	row("mails sent", r.MailsSent, r.mailNote())

@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -49,11 +50,21 @@ func TestReportCounts(t *testing.T) {
 func TestReportCountsRedrives(t *testing.T) {
 	t.Parallel()
 	e := sound()
-	e.letters[0].NewJobID, e.letters[0].Status = pawl.ID{1: 1}, pawl.StatusResolved
+	e.letters[0].NewJobID, e.letters[0].Status, e.redrives = pawl.ID{1: 1}, pawl.StatusResolved, 1
 	e.jobs = append(e.jobs, pawl.JobView{ID: pawl.ID{1: 1}, Kind: profilePost.Name(), State: pawl.JobDone, Attempt: 1})
 	e.profiles[pawl.ID{1: 1}.String()] = true
 	if r := e.report(); !r.Reconciled || r.Enqueued != 5 || r.Redriven != 1 || r.Done != 4 || r.Dead != 1 {
 		t.Errorf("after a redrive: %+v", r)
+	}
+
+	e = sound() // redriven, removed, opened again and redriven once more
+	e.letters[0].NewJobID, e.letters[0].Status, e.redrives = pawl.ID{1: 2}, pawl.StatusResolved, 2
+	for i, state := range []pawl.JobState{pawl.JobRemoved, pawl.JobDone} {
+		e.jobs = append(e.jobs, pawl.JobView{ID: pawl.ID{1: byte(i + 1)}, Kind: profilePost.Name(), State: state, Attempt: i})
+	}
+	e.profiles[pawl.ID{1: 2}.String()] = true
+	if r := e.report(); !r.Reconciled || r.Enqueued != 6 || r.Redriven != 2 || r.Removed != 1 {
+		t.Errorf("after two redrives of a letter: %+v", r)
 	}
 
 	e = sound() // retried under its own id
@@ -111,10 +122,12 @@ func TestReportAsJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"enqueued", "done", "dead", "retries", "by_class", "alerts", "seconds", "dir", "store", "mails"} {
-		if _, ok := fields[name]; !ok {
-			t.Errorf("no field %s", name)
-		}
+	want := []string{
+		"alerts", "by_class", "dead", "dir", "done", "enqueued", "mails", "mails_received", "mails_sent", "mails_twice", "next",
+		"problems", "profiles", "reconciled", "redriven", "removed", "retries", "seconds", "sign_ups", "store", "unfinished",
+	}
+	if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
+		t.Errorf("keys %q, want %q: docs/cli.md lists them", got, want)
 	}
 	classes, _ := fields["by_class"].(map[string]any)
 	for _, name := range []string{"transient-exhausted", "permanent", "poison"} {

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -67,6 +68,10 @@ func TestKillAndResume(t *testing.T) {
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	waitForMails(patience, f, 20)
+	if _, err := execute(t, options{dir: string(f), resume: true}); !errors.Is(err, pawl.ErrConflict) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("(process %d)", child.Process.Pid)) {
+		t.Errorf("a second run beside the first: %v", err)
+	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

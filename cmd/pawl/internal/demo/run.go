@@ -42,6 +42,7 @@ func usual(rows int) tempo {
 // run is one run of the demo over a folder: the store, the outside services, and a host with the handlers.
 type run struct {
 	folder folder
+	lock   lock
 	rows   []signUp
 	smtp   string // another mail server; "" is the demo's own
 	tempo  tempo
@@ -198,7 +199,7 @@ func (r *run) close() error {
 	if r.logFile != nil {
 		errs = append(errs, r.logFile.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.lock.release())...)
 }
 
 // work enqueues what is missing and runs jobs until none is open and every alert is out. It returns when the host has

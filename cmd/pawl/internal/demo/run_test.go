@@ -194,8 +194,10 @@ func decide(t *testing.T, f folder) {
 func checkDecided(t *testing.T, r report) {
 	t.Helper()
 	want := report{Enqueued: 408, Done: 398, Dead: 10, Redriven: 8, MailsSent: 200, MailsReceived: 200, Profiles: 198}
-	got := report{Enqueued: r.Enqueued, Done: r.Done, Dead: r.Dead, Redriven: r.Redriven,
-		MailsSent: r.MailsSent, MailsReceived: r.MailsReceived, Profiles: r.Profiles}
+	got := report{
+		Enqueued: r.Enqueued, Done: r.Done, Dead: r.Dead, Redriven: r.Redriven,
+		MailsSent: r.MailsSent, MailsReceived: r.MailsReceived, Profiles: r.Profiles,
+	}
 	if !r.Reconciled || !reflect.DeepEqual(got, want) {
 		t.Errorf("after the decisions: reconciled %t %q, got %+v, want %+v", r.Reconciled, r.Problems, got, want)
 	}
@@ -268,7 +270,7 @@ func TestMalformedInputLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := execute(t, options{dir: filepath.Join(dir, "run"), input: input})
-	if err == nil || !strings.Contains(err.Error(), `line 3: email "nobody" must be`) {
+	if !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), `line 3: email "nobody" must be`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "run")); !errors.Is(err, fs.ErrNotExist) {
@@ -276,10 +278,52 @@ func TestMalformedInputLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestFolderTakesOneRunAtATime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, taken, err := newFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := options{dir: dir, input: writeSmallSample(t)}
+	if _, err := execute(t, second); !errors.Is(err, pawl.ErrConflict) || !strings.Contains(err.Error(), "another demo") {
+		t.Errorf("before the first has begun: %v", err)
+	}
+	if err := first.fill(sample); err != nil {
+		t.Fatal(err)
+	}
+	second.input, second.resume = "", true
+	if _, err := execute(t, second); !errors.Is(err, pawl.ErrConflict) || !strings.Contains(err.Error(), "another demo") {
+		t.Errorf("beside the first: %v", err)
+	}
+	if err := taken.release(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := first.lock(); err != nil {
+		t.Errorf("after the first: %v", err)
+	} else if err := again.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFolderOfSomethingElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := execute(t, options{dir: dir}); !errors.Is(err, pawl.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%d entries (%v)", len(entries), err)
+	}
+}
+
 func TestResumeWithoutRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := execute(t, options{dir: dir, resume: true}); err == nil || !strings.Contains(err.Error(), "holds no run") {
+	if _, err := execute(t, options{dir: dir, resume: true}); !errors.Is(err, pawl.ErrNotFound) || !strings.Contains(err.Error(), "holds no run") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := latestFolder(dir); err == nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pawljobs/pawl"
 )
 
 //go:embed sample.csv
@@ -52,6 +54,7 @@ type lineError struct {
 }
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.rule) }
+func (e *lineError) Unwrap() error { return pawl.ErrInvalid }
 
 func broken(line int, format string, args ...any) error {
 	return &lineError{line, fmt.Sprintf(format, args...)}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// silence is how long a host may have been silent and still count as live. It is well above what hosts themselves take
+// for a death, so that a slow beat or a clock that is a little off raises no false alarm.
+const silence = time.Minute
+
+// liveHosts are the hosts that take jobs: heard of lately, and not draining.
+func liveHosts(ctx context.Context, s store) ([]pawl.HostView, error) {
+	hosts, err := s.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(hosts, func(h pawl.HostView) bool { return h.Draining || silent(h) }), nil
+}
+
+func silent(h pawl.HostView) bool { return time.Since(h.BeatAt) > silence }
+
+func runsKind(h pawl.HostView, kind string) bool { return slices.Contains(h.Kinds, kind) }
+
+func servesQueue(h pawl.HostView, queue string) bool {
+	return slices.ContainsFunc(h.Servers, func(server pawl.ServerInfo) bool { return slices.Contains(server.Queues, queue) })
+}
+
+// serving counts the hosts that claim from a queue.
+func serving(hosts []pawl.HostView, queue string) int {
+	n := 0
+	for _, h := range hosts {
+		if servesQueue(h, queue) {
+			n++
+		}
+	}
+	return n
+}
+
+// lack is what a waiting job finds on no live host.
+type lack string
+
+const (
+	lacksNothing lack = ""
+	lacksKind    lack = "kind"           // no host has registered its kind
+	lacksQueue   lack = "queue"          // none serves its queue
+	lacksBoth    lack = "kind and queue" // each is there, on different hosts only
+)
+
+func lackOf(hosts []pawl.HostView, job pawl.JobView) lack {
+	kind, queue := false, false
+	for _, h := range hosts {
+		knows, serves := runsKind(h, job.Kind), servesQueue(h, job.Queue)
+		if knows && serves {
+			return lacksNothing
+		}
+		kind, queue = kind || knows, queue || serves
+	}
+	switch {
+	case !kind:
+		return lacksKind
+	case !queue:
+		return lacksQueue
+	}
+	return lacksBoth
+}
+
+func (l lack) text(job pawl.JobView) string {
+	switch l {
+	case lacksKind:
+		return "no live host has registered kind " + job.Kind
+	case lacksQueue:
+		return "no live host serves queue " + job.Queue
+	case lacksBoth:
+		return fmt.Sprintf("no live host both has registered kind %s and serves queue %s", job.Kind, job.Queue)
+	}
+	return ""
+}
+
+// mentioned is how many names one line of talk lists.
+const mentioned = 8
+
+// names is "a, b and 3 more".
+func names(all []string) string {
+	if len(all) <= mentioned {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:mentioned], ", "), len(all)-mentioned)
+}
+
+// warnUnserved says that a queue is nobody's and empty: its name may be misspelt.
+func (p *program) warnUnserved(ctx context.Context, s store, queue string) error {
+	there, err := countQueue(ctx, s, queue)
+	if err != nil || there > 0 {
+		return err
+	}
+	hosts, err := liveHosts(ctx, s)
+	if err == nil && serving(hosts, queue) == 0 {
+		p.printer.say("No live host serves queue %s, and no job is in it: check the name.", queue)
+	}
+	return err
+}
+
+// warnUnknown says that nobody runs a kind: its name may be misspelt.
+func (p *program) warnUnknown(ctx context.Context, s store, kind string) error {
+	hosts, err := liveHosts(ctx, s)
+	if err == nil && !slices.ContainsFunc(hosts, func(h pawl.HostView) bool { return runsKind(h, kind) }) {
+		p.printer.say("No live host has registered kind %s: check the name.", kind)
+	}
+	return err
+}
