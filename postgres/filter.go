@@ -81,10 +81,19 @@ func letterConditions(f pawl.LetterFilter) (c conditions, err error) {
 	c.text("correlation_id = ?", f.CorrelationID)
 	c.text("? = any(tags)", f.Tag)
 	if f.Text != "" { // in the collation "C", in which ASCII letters alone have cases
-		pattern := desk.Pattern(f.Text)
-		c.add(`(exception_type collate "C" ilike ? or message collate "C" ilike ?)`, pattern, pattern)
+		text := lowerASCII(f.Text)
+		c.add(`(strpos(lower(message collate "C"), ?) > 0 or strpos(lower(exception_type collate "C"), ?) > 0)`, text, text)
 	}
 	return c, nil
+}
+
+func lowerASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + ('a' - 'A')
+		}
+		return r
+	}, text)
 }
 
 // letterTimes is the span of a filter's times.
