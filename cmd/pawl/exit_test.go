@@ -55,6 +55,20 @@ func TestStatusOfMany(t *testing.T) {
 	}
 }
 
+// Joined errors, and those of other programs with lines of their own, are one line.
+func TestErrorIsOneLine(t *testing.T) {
+	t.Parallel()
+	var talk bytes.Buffer
+	p := &program{talk: &talk}
+	joined := fmt.Errorf("do it: %w", errors.Join(errors.New("one"), errors.New("two\n\n\tthree\r\n"), nil))
+	if p.refusal(joined); talk.String() != "pawl: do it: one; two; three\n" {
+		t.Errorf("said %q", talk.String())
+	}
+	if got := oneLine(errors.New("")); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
 // fullDisk takes no output.
 type fullDisk struct{}
 

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		"pawltty": pawltty,
 		"mkdead":  mkdead,
 		"finish":  finish,
-		"live":    live,
+		"live":    liveHost,
 	})
 }
 

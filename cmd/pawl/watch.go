@@ -22,9 +22,15 @@ servers with their queues, number of kinds.`,
 		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 			hosts, err := s.Hosts(ctx)
 			if err != nil {
-				return fmt.Errorf("list hosts: %w", err)
+				return err
 			}
 			_, err = printList(p.printer, p.hostListing(), each(hosts))
+			for _, h := range hosts {
+				if silent(h) {
+					p.printer.say("Host %s (session %d) has not been heard of for %s: it has died, or cannot reach the store.",
+						h.Name, h.Session, age(time.Since(h.BeatAt)))
+				}
+			}
 			return err
 		}),
 	}
@@ -49,13 +55,14 @@ type hostView struct {
 	Draining bool           `json:"draining"`
 	OpenedAt stamp          `json:"opened_at"`
 	BeatAt   stamp          `json:"beat_at"`
+	Live     bool           `json:"live"`
 }
 
 func viewHost(h pawl.HostView) hostView {
 	view := hostView{
 		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks),
 		[]serverView{},
-		h.Busy, h.Draining, stamp(h.OpenedAt), stamp(h.BeatAt),
+		h.Busy, h.Draining, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
 	}
 	for _, server := range h.Servers {
 		view.Servers = append(view.Servers, serverView{server.Name, list(server.Queues), server.Workers})
@@ -109,7 +116,7 @@ In a pipe, tab-separated: sink, pending, delivered, seconds that the oldest pend
 		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 			sinks, err := s.Sinks(ctx)
 			if err != nil {
-				return fmt.Errorf("list alerts: %w", err)
+				return err
 			}
 			_, err = printList(p.printer, p.sinkListing(), each(sinks))
 			return err

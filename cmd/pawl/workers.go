@@ -20,9 +20,10 @@ func liveHosts(ctx context.Context, s store) ([]pawl.HostView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(hosts, func(h pawl.HostView) bool { return h.Draining || silent(h) }), nil
+	return slices.DeleteFunc(hosts, func(h pawl.HostView) bool { return !live(h) }), nil
 }
 
+func live(h pawl.HostView) bool   { return !h.Draining && !silent(h) }
 func silent(h pawl.HostView) bool { return time.Since(h.BeatAt) > silence }
 
 func runsKind(h pawl.HostView, kind string) bool { return slices.Contains(h.Kinds, kind) }

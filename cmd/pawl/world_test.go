@@ -203,8 +203,8 @@ func finish() {
 	check(s.Close())
 }
 
-// live leaves a session open that has claimed the jobs of a kind, as a running host has, and ends.
-func live() {
+// liveHost leaves a session open that has claimed the jobs of a kind, as a running host has, and ends.
+func liveHost() {
 	queues := flag.String("queues", "1-critical,2-default", "that it serves")
 	quiet := flag.Bool("silent", false, "it was last heard of ten minutes ago")
 	drains := flag.Bool("draining", false, "")
