@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"internal/id"},
 	{""},
 	{"internal/storable", "internal/page"},
-	{"internal/desk"},
+	{"internal/desk", "internal/desktest"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "storetest"},
 	{"cmd/", "examples/"},
 }

@@ -103,7 +103,7 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	w.text("correlation_id = ?", f.CorrelationID)
 	w.tag(f.Tag)
 	if f.Text != "" {
-		pattern := desk.Pattern(f.Text)
+		pattern := likePattern(f.Text)
 		w.add(`(exception_type like ? escape '\' or message like ? escape '\')`, pattern, pattern)
 	}
 	return q, w.err
@@ -171,3 +171,8 @@ func (w *where) tag(tag string) {
 
 // marks is n parameters for a list.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+var likeSpecials = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// likePattern matches text anywhere, taken literally but for the case of ASCII letters.
+func likePattern(text string) string { return "%" + likeSpecials.Replace(text) + "%" }

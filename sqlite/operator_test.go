@@ -1,31 +1,24 @@
 package sqlite_test
 
 import (
-	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desktest"
 	"github.com/pawljobs/pawl/sqlite"
 )
 
-// desk is a store as an operator sits before it.
-type desk struct {
-	testing.TB
-	*sqlite.Store
-	path string
-}
+func TestDesk(t *testing.T) { desktest.Run(t, openDesk) }
 
-var ada = pawl.By{Who: "ada", Door: "cli", Why: "test"}
+// BenchmarkLetters asks a store with 100,000 letters:
+//
+//	go test ./sqlite -run '^$' -bench Letters -benchtime 200x
+func BenchmarkLetters(b *testing.B) { desktest.BenchmarkLetters(b, openDesk) }
 
-func openDesk(t testing.TB) desk {
+func openDesk(t testing.TB) desktest.Desk {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
@@ -37,158 +30,108 @@ func openDesk(t testing.TB) desk {
 			t.Errorf("close store: %v", err)
 		}
 	})
-	return desk{t, store, path}
+	return desktest.Desk{TB: t, Store: store, Tables: tables{path}}
 }
 
-func (d desk) ok(what string, err error) {
-	d.Helper()
-	if err != nil {
-		d.Fatalf("%s: %v", what, err)
-	}
-}
-
-func (d desk) equal(what string, got, want any) {
-	d.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		d.Fatalf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// invalid checks that an error names the field that it is about.
-func (d desk) invalid(what string, err error, field string) {
-	d.Helper()
-	var fieldErr *pawl.FieldError
-	if !errors.As(err, &fieldErr) || !errors.Is(err, pawl.ErrInvalid) || fieldErr.Field != field {
-		d.Errorf("%s: error is %v, want one of field %q", what, err, field)
-	}
-}
+// tables are those of a file.
+type tables struct{ path string }
 
 // beside is another connection to the file, such as an administrator's.
-func (d desk) beside() *sql.DB {
-	d.Helper()
-	db, err := sql.Open("sqlite", "file:"+d.path+"?_pragma=busy_timeout(5000)")
-	d.ok("open file", err)
-	d.Cleanup(func() { _ = db.Close() })
+func (f tables) beside(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+f.path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatalf("open file: %v", err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
-func (d desk) exec(statements ...string) {
-	d.Helper()
-	db := d.beside()
+func (f tables) exec(t testing.TB, statement string) {
+	t.Helper()
+	db := f.beside(t)
 	defer db.Close()
-	for _, statement := range statements {
-		_, err := db.ExecContext(d.Context(), statement)
-		d.ok(statement, err)
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// dump is all that the tables hold.
-func (d desk) dump() map[string][]string {
-	d.Helper()
-	db := d.beside()
-	defer db.Close()
-	tables := map[string][]string{}
-	rows, err := db.QueryContext(d.Context(), `select name from sqlite_schema where type = 'table' and name like 'pawl~_%' escape '~'`)
-	d.ok("list tables", err)
-	for rows.Next() {
-		var name string
-		d.ok("list tables", rows.Scan(&name))
-		tables[name] = nil
-	}
-	d.ok("list tables", rows.Err())
-	for name := range tables {
-		tables[name] = d.dumpTable(db, name)
-	}
-	return tables
+func (f tables) Hide(t testing.TB, table string) {
+	t.Helper()
+	f.exec(t, "alter table pawl_"+table+" rename to pawl_away")
 }
 
-func (d desk) dumpTable(db *sql.DB, name string) (lines []string) {
-	d.Helper()
-	rows, err := db.QueryContext(d.Context(), fmt.Sprintf("select * from %q order by 1", name))
-	d.ok("read "+name, err)
+func (f tables) Show(t testing.TB, table string) {
+	t.Helper()
+	f.exec(t, "alter table pawl_away rename to pawl_"+table)
+}
+
+func (f tables) Multiply(t testing.TB, by int) {
+	t.Helper()
+	const numbers = ` from pawl_letter, (with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) select i from n)`
+	f.exec(t, fmt.Sprintf(`insert into pawl_letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, job_id,
+		correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
+		select randomblob(16), dead_at - 1000 * i, status, class, reason, fingerprint, kind, queue, connection, randomblob(16),
+		correlation_id, tags, exception_type, attempts, source_message, host, server, version, message`+numbers, by-1))
+}
+
+func (f tables) Dump(t testing.TB) map[string][]string {
+	t.Helper()
+	db := f.beside(t)
+	defer db.Close()
+	all := map[string][]string{}
+	for _, name := range f.rows(t, db, `select name from sqlite_schema where type = 'table' and name like 'pawl~_%' escape '~'`) {
+		all[name] = f.rows(t, db, fmt.Sprintf("select * from %q order by 1", name))
+	}
+	return all
+}
+
+// rows returns each row of a query as text.
+func (f tables) rows(t testing.TB, db *sql.DB, query string) (lines []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
 	defer rows.Close()
 	columns, err := rows.Columns()
-	d.ok("read "+name, err)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
 	for rows.Next() {
 		values, targets := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			targets[i] = &values[i]
 		}
-		d.ok("read "+name, rows.Scan(targets...))
-		lines = append(lines, fmt.Sprintf("%x", values))
+		if err := rows.Scan(targets...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		lines = append(lines, line(values))
 	}
-	d.ok("read "+name, rows.Err())
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
 	return lines
 }
 
-// letter is a death elsewhere.
-func letter(changes ...func(*pawl.DeadLetter)) pawl.DeadLetter {
-	job := pawl.NewID()
-	l := pawl.DeadLetter{
-		ID: pawl.LetterID("default", job, 1), JobID: job, Connection: "default", Queue: "2-default", Kind: "mail.v1",
-		Envelope: []byte("envelope"), ExceptionType: "*net.OpError", Message: "no answer", Detail: "stack", Attempts: 6,
-		Reason: pawl.ReasonBudget, Fingerprint: "1-abc", Host: "host-a", Server: "io", Version: "v1",
+func line(values []any) string {
+	if name, ok := values[0].(string); ok && len(values) == 1 {
+		return name
 	}
-	for _, change := range changes {
-		change(&l)
-	}
-	return l
+	return fmt.Sprintf("%x", values)
 }
 
-func letters(n int, changes ...func(*pawl.DeadLetter)) []pawl.DeadLetter {
-	all := make([]pawl.DeadLetter, n)
-	for i := range all {
-		all[i] = letter(changes...)
-	}
-	return all
-}
-
-func (d desk) record(all ...pawl.DeadLetter) {
-	d.Helper()
-	_, err := d.RecordDeaths(d.Context(), all)
-	d.ok("record deaths", err)
-}
-
-// walk lists page by page, with a step between two pages.
-func (d desk) walk(filter pawl.LetterFilter, limit int, between func(page int)) []pawl.ID {
-	d.Helper()
-	var all []pawl.ID
-	page := pawl.Page{Limit: limit}
-	for n := 0; ; n++ {
-		found, err := d.Letters(d.Context(), filter, page)
-		d.ok("list letters", err)
-		for _, l := range found.Letters {
-			all = append(all, l.ID)
-		}
-		if page.After = found.Next; found.Next == "" {
-			return all
-		}
-		between(n)
-	}
-}
-
-func (d desk) sinks(names ...string) pawl.SessionID {
-	d.Helper()
-	session, err := d.OpenSession(d.Context(), pawl.HostInfo{Name: "host-a", Kinds: []string{workKind.Name()}, Sinks: names})
-	d.ok("open session", err)
-	return session
-}
-
-var workKind = pawl.NewKind[json.RawMessage]("desk.work.v1", pawl.Policy{})
-
-func (d desk) jobs(n int, options ...pawl.Option) []pawl.NewJob {
-	d.Helper()
-	jobs := make([]pawl.NewJob, n)
-	for i := range jobs {
-		job, err := workKind.New(context.Background(), d.Connection(), json.RawMessage(`{}`), options...)
-		d.ok("make job", err)
-		jobs[i] = job
-	}
-	return jobs
-}
-
-func (d desk) enqueue(jobs ...pawl.NewJob) {
-	d.Helper()
-	_, err := d.Enqueue(d.Context(), jobs)
-	d.ok("enqueue", err)
+// Where a sink stands idle, looking for work takes no write lock.
+func TestIdleSinksWriteNothing(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	session := d.Register("mail")
+	tx, err := d.Tables.(tables).beside(t).BeginTx(t.Context(), nil)
+	d.OK("begin", err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(t.Context(), `insert into pawl_sink (name) values ('holds the lock')`)
+	d.OK("take the write lock", err)
+	tasks, err := d.ClaimAlerts(t.Context(), pawl.AlertClaim{Session: session, Sinks: []string{"mail"}, Max: 5})
+	d.OK("claim", err)
+	d.Equal("tasks", len(tasks), 0)
 }
