@@ -19,12 +19,12 @@ const (
     select id, due_at from {s}.alert where sink = s.name and due_at <= now() order by due_at, id limit $3 for update skip locked) a
 ), freed as materialized (
   select a.id, a.due_at, s.n from unnest($2::text[]) with ordinality s (name, n) cross join lateral (
-    select id, due_at from {s}.alert where sink = s.name and session is not null and due_at > now()
+    select id, due_at from {s}.alert where sink = s.name and session is not null
       and not exists (select 1 from {s}.session l where l.id = session and l.ended_at is null)
-    order by id limit $3 for update skip locked) a
+    limit $3 for update skip locked) a
 ), due as materialized (
   select * from (select *, row_number() over (partition by n order by due_at, id) as place from (
-    select * from freed union all select * from ripe) d) d where place <= $3
+    select * from freed union select * from ripe) d) d where place <= $3
 ), lease as materialized (
   select nextval('{l}.claim_seq') as token, (select id from {s}.session where id = $1 and ended_at is null) as session
   where exists (select 1 from due)

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// A letter that is there already is left untouched and raises no alert. Times are kept in milliseconds.
+	// A letter that is there already is left untouched and raises no alert. Times are kept in milliseconds. (An "in" that
+	// is asked whether it is true is looked up in a hash table, also where joins by hash are off.)
 	insertLetters = `with given as materialized (
   select * from unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[], $9::text[],
     $10::text[], $11::text[], $12::int[], $13::text[], $14::text[], $15::text[], $16::text[], $17::timestamptz[], $18::timestamptz[],
@@ -32,16 +33,17 @@ const (
   on conflict (id) do nothing returning id
 ), evidence as (
   insert into {s}.evidence (letter, detail, history, envelope)
-  select g.id, g.detail, g.history, g.envelope from given g where g.id in (select id from fresh)
+  select g.id, g.detail, g.history, g.envelope from given g where (g.id in (select id from fresh)) is true
 ), alerts as (
   insert into {s}.alert (letter, sink, key, due_at) select f.id, s.name, f.id || '/' || s.name, now() from fresh f, {s}.sink s
 )
 select id from fresh`
 
-	// The outcome of a redrive is written once.
+	// The outcome of a redrive is written once. (A sum keeps the index on states out of it: it may have many letters that
+	// were redriven.)
 	writeOutcomes = `with pending as materialized (
   select l.id, t.status, t.outcome, t.next from unnest($1::uuid[], $2::smallint[], $3::text[], $4::uuid[]) t (id, status, outcome, next)
-  join {s}.letter l on l.id = t.id where l.status = 1 and l.redrive_outcome = 'pending' order by l.id for update of l
+  join {s}.letter l on l.id = t.id where l.status + 0 = 1 and l.redrive_outcome = 'pending' order by l.id for update of l
 ), moved as (
   update {s}.letter l set status = p.status, redrive_outcome = p.outcome, next_letter = p.next
   from pending p where l.id = p.id returning l.id, p.status, p.outcome

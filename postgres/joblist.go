@@ -26,7 +26,8 @@ join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 an
 	lookFar  = `set local enable_seqscan = on`
 )
 
-// smallTables is how many bytes of jobs are sorted at once rather than looked for by their times.
+// smallTables is how many bytes of jobs are sorted at once, unless a query says otherwise, rather than looked for by
+// their times.
 const smallTables = 32 << 20
 
 // Jobs lists newest enqueue first, by time and then id.
@@ -61,6 +62,7 @@ type jobQuery struct {
 	state  jobState
 	limit  int
 	after  *page.Cursor
+	small  int64 // bytes of jobs that are sorted at once
 }
 
 func newJobQuery(filter pawl.JobFilter, p pawl.Page) (q jobQuery, err error) {
@@ -77,7 +79,7 @@ func newJobQuery(filter pawl.JobFilter, p pawl.Page) (q jobQuery, err error) {
 	if more {
 		q.after = &after
 	}
-	q.filter = filter
+	q.filter, q.small = filter, smallTables
 	return q, err
 }
 
@@ -93,7 +95,7 @@ func (s *Store) listJobs(ctx context.Context, x querier, q jobQuery, slots slotS
 	if err != nil {
 		return nil, err
 	}
-	if size > smallTables {
+	if size > q.small {
 		if _, err := x.Exec(ctx, lookNear, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return nil, err
 		}

@@ -17,6 +17,12 @@ func TestDesk(t *testing.T) {
 	desktest.Run(t, openDesk)
 }
 
+// One connection is enough, and there need not be anything about it that lasts.
+func TestDeskBehindPooler(t *testing.T) {
+	server(t)
+	desktest.Run(t, func(t testing.TB) desktest.Desk { return openDeskWith(t, postgres.Config{Conns: 1, Pooler: true}) })
+}
+
 // BenchmarkLetters asks a store with 100,000 letters:
 //
 //	scripts/with-services go test ./postgres -run '^$' -bench Letters -benchtime 200x
@@ -24,7 +30,12 @@ func BenchmarkLetters(b *testing.B) { desktest.BenchmarkLetters(b, openDesk) }
 
 func openDesk(t testing.TB) desktest.Desk {
 	t.Helper()
-	config := postgres.Config{Schema: freshSchema(t)}
+	return openDeskWith(t, postgres.Config{})
+}
+
+func openDeskWith(t testing.TB, config postgres.Config) desktest.Desk {
+	t.Helper()
+	config.Schema = freshSchema(t)
 	store := openIn(t, server(t), config)
 	return desktest.Desk{TB: t, Store: store.Store, Tables: tables{store.url, config.Schema}}
 }

@@ -39,18 +39,18 @@ from (select seq from {s}.job where queue = $1 and run_at is null and seq >= 0 o
 join {s}.name n on n.id = c.queue`
 )
 
-// Bounds of counts, in rows.
-const (
-	headRows  = 50_000    // of a queue that are looked at one by one
-	countMost = 1_000_000 // of a queue, or scheduled, that are counted
-)
+// countBounds are in rows.
+type countBounds struct {
+	head int // of a queue that are looked at one by one
+	most int // of a queue, or scheduled, that are counted
+}
 
 // Queues counts the jobs of every queue that has any or is paused, in order of priority. Reserved jobs are told among the first 50,000
 // of each queue; behind these, all count as waiting. Up to a million waiting jobs of a queue are counted, more are
 // estimated by their places in it; of scheduled jobs, the million that is due first is counted.
 func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error) {
 	err = s.view(ctx, func(ctx context.Context, q querier) error {
-		queues, err = s.readQueues(ctx, q)
+		queues, err = s.readQueues(ctx, q, countBounds{head: 50_000, most: 1_000_000})
 		return err
 	})
 	if err != nil {
@@ -59,18 +59,18 @@ func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error)
 	return queues, nil
 }
 
-func (s *Store) readQueues(ctx context.Context, q querier) ([]pawl.QueueView, error) {
+func (s *Store) readQueues(ctx context.Context, q querier, b countBounds) ([]pawl.QueueView, error) {
 	views := map[string]pawl.QueueView{}
 	queues, err := selectRows(ctx, q, scanQueue, s.sql.desk.selectQueues)
 	if err != nil {
 		return nil, err
 	}
 	for _, queue := range queues {
-		if views[queue.name], err = s.countQueue(ctx, q, queue.number); err != nil {
+		if views[queue.name], err = s.countQueue(ctx, q, queue.number, b); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", queue.name, err)
 		}
 	}
-	scheduled, err := selectRows(ctx, q, scanQueueCount, s.sql.desk.countScheduled, countMost)
+	scheduled, err := selectRows(ctx, q, scanQueueCount, s.sql.desk.countScheduled, b.most)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +98,12 @@ func (s *Store) readQueues(ctx context.Context, q querier) ([]pawl.QueueView, er
 }
 
 // countQueue counts what is waiting and reserved.
-func (s *Store) countQueue(ctx context.Context, q querier, number int32) (v pawl.QueueView, err error) {
+func (s *Store) countQueue(ctx context.Context, q querier, number int32, b countBounds) (v pawl.QueueView, err error) {
 	var all int
 	var oldest int64
-	err = q.QueryRow(ctx, s.sql.desk.countHead, number, headRows).Scan(&all, &v.Reserved, &oldest)
-	if err == nil && all == headRows {
-		all, err = s.countFar(ctx, q, number)
+	err = q.QueryRow(ctx, s.sql.desk.countHead, number, b.head).Scan(&all, &v.Reserved, &oldest)
+	if err == nil && all == b.head {
+		all, err = s.countFar(ctx, q, number, b.most)
 	}
 	v.Waiting, v.OldestReady = max(all-v.Reserved, 0), max(0, time.Duration(oldest)*time.Microsecond)
 	return v, err
@@ -111,16 +111,16 @@ func (s *Store) countQueue(ctx context.Context, q querier, number int32) (v pawl
 
 // countFar counts a long queue. Behind the last job that is counted, the others are taken to stand as close to each
 // other as those before it.
-func (s *Store) countFar(ctx context.Context, q querier, number int32) (int, error) {
+func (s *Store) countFar(ctx context.Context, q querier, number int32, most int) (int, error) {
 	var front, counted int
 	var first, reached, last int64
-	if err := q.QueryRow(ctx, s.sql.desk.countFront, number, countMost).Scan(&front); err != nil {
+	if err := q.QueryRow(ctx, s.sql.desk.countFront, number, most).Scan(&front); err != nil {
 		return 0, err
 	}
-	if err := q.QueryRow(ctx, s.sql.desk.countPlaces, number, countMost).Scan(&counted, &first, &reached, &last); err != nil {
+	if err := q.QueryRow(ctx, s.sql.desk.countPlaces, number, most).Scan(&counted, &first, &reached, &last); err != nil {
 		return 0, err
 	}
-	if counted == countMost && last > reached {
+	if counted == most && last > reached {
 		counted += int(float64(counted) * float64(last-reached) / float64(reached-first+1))
 	}
 	return front + counted, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -159,4 +160,38 @@ func leasesSettledTwice(t *testing.T, open Opener) {
 	d.OK("sinks", err)
 	d.Equal("last error", sinks[0].LastError, "no")
 	d.Equal("delivered", sinks[0].Delivered, 1)
+}
+
+// However many claim at once, each delivery goes to one of them.
+func alertsClaimedAtOnce(t *testing.T, open Opener) {
+	d := open(t)
+	session := d.Register("mail", "hook")
+	const letters, claimers = 60, 6
+	d.Record(Letters(letters)...)
+	var group sync.WaitGroup
+	claimed, failures := make([][]pawl.AlertTask, claimers), make([]error, claimers)
+	for n := range claimers {
+		group.Go(func() {
+			for {
+				tasks, err := d.ClaimAlerts(t.Context(), pawl.AlertClaim{Session: session, Sinks: []string{"hook", "mail"}, Max: 4})
+				if err != nil || len(tasks) == 0 {
+					failures[n] = err
+					return
+				}
+				claimed[n] = append(claimed[n], tasks...)
+			}
+		})
+	}
+	group.Wait()
+	rows := map[int64]bool{}
+	for n := range claimers {
+		d.OK("claim", failures[n])
+		for _, task := range claimed[n] {
+			if rows[task.Row] {
+				t.Errorf("row %d was claimed twice", task.Row)
+			}
+			rows[task.Row] = true
+		}
+	}
+	d.Equal("rows", len(rows), 2*letters)
 }

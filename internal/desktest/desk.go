@@ -60,6 +60,8 @@ func Run(t *testing.T, open Opener) {
 		"deaths in several transactions":         deathsInSeveralTransactions,
 		"alerts of closed and forgotten letters": alertsOfClosedAndForgotten,
 		"leases settled twice":                   leasesSettledTwice,
+		"alerts claimed at once":                 alertsClaimedAtOnce,
+		"redrives at once":                       redrivesAtOnce,
 		"refused moves among many":               refusedMovesAmongMany,
 		"a refused move leaves nothing":          refusedMoveLeavesNothing,
 		"an outcome elsewhere is linked":         outcomeElsewhereIsLinked,

@@ -3,7 +3,9 @@ package desktest
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pawljobs/pawl"
@@ -275,4 +277,41 @@ func callsWhoseContextIsDone(t *testing.T, open Opener) {
 		}
 	}
 	d.Equal("tables", d.Tables.Dump(d), before)
+}
+
+// However many redrive the same letters at once, and in whatever order, each letter runs again once.
+func redrivesAtOnce(t *testing.T, open Opener) {
+	d := open(t)
+	const callers = 6
+	all := Letters(40)
+	d.Record(all...)
+	var group sync.WaitGroup
+	errs, failures := make([][]error, callers), make([]error, callers)
+	for n := range callers {
+		order := rand.Perm(len(all))
+		moves, pushes := make([]pawl.Move, len(all)), d.jobs(len(all))
+		for i, at := range order {
+			moves[i] = pawl.Move{Letter: all[at].ID, Action: pawl.ActionRedrive, By: Ada(), Push: &pushes[i]}
+		}
+		group.Go(func() { errs[n], failures[n] = d.MoveLetters(t.Context(), moves) })
+	}
+	group.Wait()
+	won := 0
+	for n := range callers {
+		d.OK("redrive", failures[n])
+		for _, err := range errs[n] {
+			if err == nil {
+				won++
+			} else if !errors.Is(err, pawl.ErrAlreadyRedriven) {
+				t.Errorf("a redrive that lost: %v", err)
+			}
+		}
+	}
+	d.Equal("redrives that won", won, len(all))
+	queues, err := d.Queues(t.Context())
+	d.OK("queues", err)
+	d.Equal("jobs", queues[0].Waiting, len(all))
+	trail, err := d.Audit(t.Context(), pawl.AuditFilter{Action: pawl.ActionRedrive}, pawl.Page{Limit: 1000})
+	d.OK("audit", err)
+	d.Equal("lines in the trail", len(trail.Entries), len(all))
 }
