@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ In a pipe, tab-separated: id, job id, status, time of death, kind, queue, class,
 	completes(command, "reason", allReasons...)
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 		if !all && len(filter.Status) == 0 {
-			filter.Status = []pawl.Status{pawl.StatusDead}
+			filter.Status = openOnly().Status
 		}
 		return p.listLetters(ctx, s, filter, page, all)
 	})
@@ -92,7 +93,7 @@ func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFi
 		}
 		return found.Letters, found.Next, nil
 	}
-	count, err := printList(p.printer, letterListing(all || len(filter.Status) > 1), letters.all(ctx))
+	count, err := printList(p.printer, letterListing(all || len(filter.Status) > 1, p.noLetters(filter)), letters.all(ctx))
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,18 @@ func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFi
 	return nil
 }
 
-func letterListing(showStatus bool) listing[pawl.DeadLetter] {
+// openOnly is what is listed unless something else is asked for.
+func openOnly() pawl.LetterFilter { return pawl.LetterFilter{Status: []pawl.Status{pawl.StatusDead}} }
+
+// noLetters is good news only where everything open was asked for. In plain form it is fixed.
+func (p *program) noLetters(filter pawl.LetterFilter) string {
+	if p.printer.mode == modePlain || reflect.DeepEqual(filter, openOnly()) {
+		return "No failed jobs."
+	}
+	return "No such dead letters."
+}
+
+func letterListing(showStatus bool, none string) listing[pawl.DeadLetter] {
 	return listing[pawl.DeadLetter]{
 		columns: []column[pawl.DeadLetter]{
 			{head: "ID", cell: func(l pawl.DeadLetter) string { return l.ID.String() }},
@@ -123,7 +135,7 @@ func letterListing(showStatus bool) listing[pawl.DeadLetter] {
 		},
 		view:   func(l pawl.DeadLetter) any { return viewLetter(l) },
 		plain:  plainLetter,
-		none:   "No failed jobs.",
+		none:   none,
 		answer: true,
 	}
 }
@@ -168,7 +180,7 @@ The payload is shown with --payload only: it may hold what not everybody should 
 		}
 		letter, err := s.Letter(ctx, id)
 		if err != nil {
-			return showError("dead letter", id, err)
+			return p.missing(ctx, s, "show dead letter", id, err)
 		}
 		if p.json {
 			detail := letterDetail{viewLetter(letter), letter.Detail, viewAttempts(letter.History), len(letter.Envelope), nil}

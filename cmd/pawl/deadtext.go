@@ -81,12 +81,10 @@ func openSteps(command string, l pawl.DeadLetter) []string {
 	resolve := func(when, note string) string {
 		return step(when, "%s dead resolve %s --note '%s'", command, l.ID, note)
 	}
+	never := neverAgain(l)
 	switch {
-	case l.Reason == pawl.ReasonUndecodable || l.Reason == pawl.ReasonSignature:
-		return []string{
-			"What is stored of it cannot be trusted, so it cannot be run again.",
-			resolve("close it:", "what was done"),
-		}
+	case never != "":
+		return []string{never, resolve("close it:", "what was done")}
 	case l.Outcome == pawl.RedriveSucceeded:
 		return []string{
 			succeeded(l) + ". It was opened again since.",
@@ -111,6 +109,18 @@ func openSteps(command string, l pawl.DeadLetter) []string {
 		step("with other args:", "%s dead redrive %s --args @args.json", command, l.ID),
 		resolve("or close it:", "what was done"),
 	}
+}
+
+// neverAgain says why a redrive would be refused whatever is mended; it is empty where it would not.
+func neverAgain(l pawl.DeadLetter) string {
+	envelope, err := pawl.DecodeEnvelope(l.Envelope)
+	switch {
+	case err != nil || l.Reason == pawl.ReasonSignature:
+		return "What is stored of it cannot be trusted, so it cannot be run again."
+	case envelope.Policy.Redrive == pawl.RedriveNever:
+		return "Its policy says that it is never run again."
+	}
+	return ""
 }
 
 // succeeded says of a letter that its work was done.

@@ -148,6 +148,20 @@ func completes[T any](command *cobra.Command, flag string, values ...T) {
 	}
 }
 
+// flagError names the flag once, and says what was wrong with its value in our words.
+func flagError(err error) error {
+	var refused *pflag.InvalidValueError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if cause := errors.Unwrap(refused); !errors.As(cause, new(*strconv.NumError)) {
+		return fmt.Errorf("--%s: %w", refused.GetFlag().Name, cause)
+	}
+	return fmt.Errorf("--%s: %q is no %s", refused.GetFlag().Name, refused.GetValue(), map[string]string{
+		"bool": "true or false", "int": "whole number",
+	}[refused.GetFlag().Value.Type()])
+}
+
 // exclusive refuses a command line with more than one of these flags.
 func exclusive(command *cobra.Command, names ...string) {
 	command.MarkFlagsMutuallyExclusive(names...) // the shell's completion goes by it

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/pawljobs/pawl"
@@ -110,9 +109,9 @@ func (p *program) jobShow() *cobra.Command {
 		}
 		job, err := s.Job(ctx, id)
 		if err != nil {
-			return showError("job", id, err)
+			return p.missing(ctx, s, "show job", id, err)
 		}
-		lacks, err := lackOfWaiting(ctx, s, job)
+		lacks, why, err := heldUp(ctx, s, job)
 		if err != nil {
 			return err
 		}
@@ -123,34 +122,17 @@ func (p *program) jobShow() *cobra.Command {
 			}
 			return p.printer.object(detail)
 		}
-		p.showJob(job, lacks, payload)
+		p.showJob(job, why, payload)
 		return nil
 	})
 	return command
 }
 
-// showError names what was to be shown; a store's other errors say themselves what failed.
-func showError(what string, id pawl.ID, err error) error {
-	if errors.Is(err, pawl.ErrNotFound) {
-		return fmt.Errorf("show %s %s: %w", what, id, pawl.ErrNotFound)
-	}
-	return err
-}
-
-// lackOfWaiting asks who could run a job that waits.
-func lackOfWaiting(ctx context.Context, s store, job pawl.JobView) (lack, error) {
-	if job.State != pawl.JobWaiting {
-		return lacksNothing, nil
-	}
-	hosts, err := liveHosts(ctx, s)
-	return lackOf(hosts, job), err
-}
-
-func (p *program) showJob(j pawl.JobView, lacks lack, payload bool) {
+func (p *program) showJob(j pawl.JobView, heldUp string, payload bool) {
 	out := p.printer
 	out.field("Job", j.ID.String())
 	out.field("State", stateText(j))
-	out.field("Held up", lacks.text(j))
+	out.field("Held up", heldUp)
 	out.field("Kind", j.Kind)
 	out.field("Queue", j.Queue)
 	out.field("Attempt", fmt.Sprint(j.Attempt))

@@ -19,7 +19,7 @@ func (p *program) kindCommand() *cobra.Command {
 	return noun("kind", "Switch kinds of jobs on and off", kindHelp, p.kindList(), p.kindSwitch(true), p.kindSwitch(false))
 }
 
-// kindRow is a kind that somebody knows: a live host, or a switch.
+// kindRow is a kind that somebody knows: a host, or a switch.
 type kindRow struct {
 	name  string
 	hosts int
@@ -31,8 +31,10 @@ type kindRow struct {
 func (p *program) kindList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the kinds that live hosts run, and the switches that are set",
-		Long: `List the kinds that live hosts run, and the switches that are set.
+		Short: "List the kinds that hosts have registered, and the switches that are set",
+		Long: `List the kinds that hosts have registered, and the switches that are set.
+
+HOSTS is the number of live hosts that run the kind: heard of within the last minute, and not draining.
 
 In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty), until.`,
 		Args: needs("", 0, 0),
@@ -48,7 +50,7 @@ In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty),
 }
 
 func kinds(ctx context.Context, s store) ([]kindRow, error) {
-	hosts, err := liveHosts(ctx, s)
+	hosts, err := s.Hosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,10 @@ func kinds(ctx context.Context, s store) ([]kindRow, error) {
 	for _, host := range hosts {
 		for _, kind := range host.Kinds {
 			row := found[kind]
-			row.name, row.hosts = kind, row.hosts+1
+			row.name = kind
+			if live(host) {
+				row.hosts++
+			}
 			found[kind] = row
 		}
 	}
@@ -101,7 +106,7 @@ var kindListing = listing[kindRow]{
 			Until  stamp  `json:"until"`
 		}{k.name, k.hosts, text(k.state()), stamp(k.until)}
 	},
-	none: "No live host, and no switch is set.",
+	none: "No host has registered a kind, and no switch is set.",
 }
 
 func (p *program) kindSwitch(on bool) *cobra.Command {

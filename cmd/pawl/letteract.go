@@ -187,12 +187,18 @@ func (p *program) reportActs(ctx context.Context, s store, a letterAct, results 
 
 // wayOut says what can be done about a letter that is not in the state for what was asked.
 func (p *program) wayOut(ctx context.Context, s store, r ops.Result) {
+	if errors.Is(r.Err, pawl.ErrNotFound) {
+		if other := p.namesake(ctx, s, r.Letter); other != "" {
+			p.printer.say("%s", capitalized(other))
+		}
+		return
+	}
 	if !errors.Is(r.Err, pawl.ErrConflict) && !errors.Is(r.Err, pawl.ErrAlreadyRedriven) {
 		return
 	}
 	letter, err := s.Letter(ctx, r.Letter)
 	if err != nil || letter.Status == pawl.StatusDead {
-		return
+		return // the error has said it
 	}
 	for _, line := range p.nextSteps(letter) {
 		p.printer.say("%s", line)

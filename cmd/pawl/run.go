@@ -134,6 +134,7 @@ func (p *program) root() *cobra.Command {
 	flags.StringVar(&p.connection, "connection", "default", "the `NAME` that the services give to this store")
 	flags.BoolVar(&p.json, "json", false, "print JSON: one object, or one a line for lists")
 	flags.BoolVar(&p.plain, "plain", false, "print plain lines, also on a terminal")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return oneOfFlags(c, "json", "plain") }
 	root.AddGroup(
 		&cobra.Group{ID: groupNouns, Title: "Commands:"},

@@ -83,6 +83,36 @@ func (l lack) text(job pawl.JobView) string {
 	return ""
 }
 
+// heldUp says why a job does not move, as far as the hosts show: nobody runs it, or who ran it has gone silent.
+func heldUp(ctx context.Context, s store, job pawl.JobView) (lack, string, error) {
+	if job.State != pawl.JobWaiting && job.State != pawl.JobReserved {
+		return lacksNothing, "", nil
+	}
+	hosts, err := s.Hosts(ctx)
+	if err != nil {
+		return lacksNothing, "", err
+	}
+	if job.State == pawl.JobReserved {
+		return lacksNothing, silenceOf(hosts, job.Host), nil
+	}
+	lacks := lackOf(slices.DeleteFunc(hosts, func(h pawl.HostView) bool { return !live(h) }), job)
+	return lacks, lacks.text(job), nil
+}
+
+// silenceOf is empty while any host of that name is heard of.
+func silenceOf(hosts []pawl.HostView, name string) string {
+	var last time.Time
+	for _, h := range hosts {
+		if h.Name == name && h.BeatAt.After(last) {
+			last = h.BeatAt
+		}
+	}
+	if last.IsZero() || time.Since(last) <= silence {
+		return ""
+	}
+	return fmt.Sprintf("host %s has not been heard of for %s; another host that is live takes the job over", name, age(time.Since(last)))
+}
+
 // mentioned is how many names one line of talk lists.
 const mentioned = 8
 
@@ -107,11 +137,11 @@ func (p *program) warnUnserved(ctx context.Context, s store, queue string) error
 	return err
 }
 
-// warnUnknown says that nobody runs a kind: its name may be misspelt.
+// warnUnknown says that nobody runs a kind, not even a host that is silent by now: its name may be misspelt.
 func (p *program) warnUnknown(ctx context.Context, s store, kind string) error {
-	hosts, err := liveHosts(ctx, s)
+	hosts, err := s.Hosts(ctx)
 	if err == nil && !slices.ContainsFunc(hosts, func(h pawl.HostView) bool { return runsKind(h, kind) }) {
-		p.printer.say("No live host has registered kind %s: check the name.", kind)
+		p.printer.say("No host has registered kind %s: check the name.", kind)
 	}
 	return err
 }

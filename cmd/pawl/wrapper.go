@@ -24,8 +24,7 @@ func (p *program) queueFailed() *cobra.Command {
 			if !p.json {
 				p.printer.mode = modePlain
 			}
-			open := pawl.LetterFilter{Status: []pawl.Status{pawl.StatusDead}}
-			return p.listLetters(ctx, s, open, paging{}, false)
+			return p.listLetters(ctx, s, openOnly(), paging{}, false)
 		}),
 	}
 }
