@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -300,6 +301,86 @@ func BenchmarkHosts(b *testing.B) {
 			if err := conn.QueryRow(b.Context(), `select count(*) from "bench hosts".job`).Scan(&left); err != nil || left > 0 {
 				b.Errorf("%d jobs left, %v", left, err)
 			}
+		})
+	}
+}
+
+// The time from the return of an enqueue to that of the claim that got the job, with a host that sleeps until it is
+// woken.
+func BenchmarkPickup(b *testing.B) {
+	for _, rate := range []int{100, 1000} {
+		b.Run(strconv.Itoa(rate), func(b *testing.B) {
+			store, conn := benchStore(b, nil)
+			session := benchSession(b, store, "a")
+			jobs := benchJobs(b, store, b.N)
+			var committed, claimed sync.Map
+			ctx, cancel := context.WithCancel(b.Context())
+			wake, err := store.Wake(ctx)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var group sync.WaitGroup
+			ends := make(chan []pawl.ClaimedJob, len(jobs))
+			group.Go(func() {
+				defer close(ends)
+				for got := 0; got < len(jobs); {
+					<-wake
+					for more := true; more; {
+						reply, err := store.Claim(ctx, pawl.ClaimRequest{
+							Session: session, Queues: []string{"1-critical", "2-default", "3-bulk"}, Kinds: []string{benchKind}, Max: 20, Suspect: true,
+						})
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						now := time.Now()
+						for _, job := range reply.Jobs {
+							claimed.Store(job.ID, now)
+						}
+						more = reply.More
+						if got += len(reply.Jobs); len(reply.Jobs) > 0 {
+							ends <- reply.Jobs
+						}
+					}
+				}
+			})
+			group.Go(func() {
+				for jobs := range ends {
+					settlements := make([]pawl.Settlement, len(jobs))
+					for i, job := range jobs {
+						settlements[i] = pawl.Settlement{Reservation: job.Reservation, Outcome: pawl.Done{}}
+					}
+					if _, err := store.Settle(ctx, session, settlements); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			before := spent(b, conn)
+			b.ResetTimer()
+			start := time.Now()
+			var callers sync.WaitGroup
+			for i := range jobs {
+				time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+				callers.Go(func() {
+					if _, err := store.Enqueue(ctx, jobs[i:i+1]); err != nil {
+						b.Error(err)
+					}
+					committed.Store(jobs[i].ID, time.Now())
+				})
+			}
+			callers.Wait()
+			group.Wait()
+			cancel()
+			report(b, conn, before, b.N)
+			var waits []time.Duration
+			for i := range jobs {
+				from, _ := committed.Load(jobs[i].ID)
+				to, _ := claimed.Load(jobs[i].ID)
+				waits = append(waits, to.(time.Time).Sub(from.(time.Time)))
+			}
+			slices.Sort(waits)
+			b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
 }

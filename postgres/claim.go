@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/pawljobs/pawl"
 )
 
@@ -88,22 +86,6 @@ type place struct {
 	kind  int32
 }
 
-// lane is a part of a queue that one statement looks at; see claimTemplate.
-type lane struct {
-	queue  int // index among the queues of the request
-	cursor *cursor
-	start  int64
-	bound  int64
-	window int64
-
-	// as it was found
-	found  bool
-	lo, hi int64
-	open   bool
-	last   int64 // of the jobs taken from it
-	taken  int
-}
-
 func (s *Store) newClaim(ctx context.Context, request pawl.ClaimRequest) (*claim, error) {
 	if err := s.number(ctx, request.Kinds, request.Queues); err != nil {
 		return nil, err
@@ -151,38 +133,34 @@ func (c *claim) take(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.recheck(ctx, false); err != nil {
-		return err
-	}
 	if err := c.takeMain(ctx); err != nil {
 		return err
 	}
 	if !c.suspects {
 		state.suspect = time.Time{}
 	}
-	if c.suspects && c.request.Suspect {
-		if len(c.jobs) < c.limit {
-			return c.takeSuspect(ctx)
-		}
-		if state.suspect.IsZero() {
-			state.suspect = time.Now()
-		}
+	if !c.suspects || !c.request.Suspect {
+		return nil
 	}
-	if len(c.jobs) == 0 && !c.more {
-		return c.recheck(ctx, true)
+	if len(c.jobs) < c.limit {
+		return c.takeSuspect(ctx)
+	}
+	if state.suspect.IsZero() {
+		state.suspect = time.Now()
 	}
 	return nil
 }
 
-// takeMain looks from the heads of the queues on, and at their fronts: now and then before that, and always before it
-// says that there is no more.
+// takeMain looks from the heads of the queues on, now and then at their fronts and behind their heads, and everywhere
+// before it says that there is no more.
 func (c *claim) takeMain(ctx context.Context) error {
-	state := c.store.claims
-	events := state.fronts.Load()
+	events := c.store.claims.fronts.Load()
 	fronts, skipped := map[int]int64{}, map[int]int64{}
+	now := time.Now()
 	for i, queue := range c.queues {
 		cursor := c.cursor(queue)
-		if time.Now().After(cursor.nextFront) || cursor.fronts != events {
+		cursor.confirmed = cursor.low >= cursor.head && cursor.recheck == nil
+		if now.After(cursor.nextFront) || cursor.fronts != events {
 			fronts[i] = frontStart
 		} else {
 			skipped[i] = frontStart
@@ -192,11 +170,22 @@ func (c *claim) takeMain(ctx context.Context) error {
 	if err := c.along(ctx, fronts, c.mainLanes); err != nil {
 		return err
 	}
-	if len(c.jobs) < c.limit && len(skipped) > 0 && !c.more {
-		return c.along(ctx, skipped, c.frontLanes)
+	if !c.done() && len(skipped) > 0 {
+		if err := c.along(ctx, skipped, c.frontLanes); err != nil {
+			return err
+		}
 	}
-	return nil
+	for _, queue := range c.queues {
+		c.cursor(queue).busy = len(c.jobs) >= c.limit
+	}
+	if c.done() {
+		return nil
+	}
+	return c.confirm(ctx)
 }
+
+// done reports that this claim is to answer with what it has.
+func (c *claim) done() bool { return c.more || len(c.jobs) >= c.limit }
 
 // along claims along lanes, step by step, until it has enough or there is no more. fronts is where the front of each
 // queue is looked at.
@@ -211,7 +200,7 @@ func (c *claim) along(ctx context.Context, fronts map[int]int64, next func(front
 			return err
 		}
 		for _, l := range lanes {
-			if l.bound == mainStart { // a front
+			if l.kind == laneFront {
 				fronts[l.queue] = l.hi + 1
 				if !l.found || !l.open {
 					delete(fronts, l.queue)
@@ -226,27 +215,31 @@ func (c *claim) along(ctx context.Context, fronts map[int]int64, next func(front
 	return nil
 }
 
+// mainLanes are, for each queue in order, its front if that is to be looked at, what lies behind its head if it is time
+// for that, and what comes after.
+func (c *claim) mainLanes(fronts map[int]int64) []*lane {
+	lanes := make([]*lane, 0, 3*len(c.queues))
+	now := time.Now()
+	for i, queue := range c.queues {
+		cursor := c.cursor(queue)
+		if start, ok := fronts[i]; ok {
+			lanes = append(lanes, cursor.frontLane(i, start, c.limit))
+		}
+		if !cursor.confirmed && cursor.recheckNow(now) {
+			lanes = append(lanes, cursor.recheckLane(i, c.limit))
+		}
+		lanes = append(lanes, &lane{kind: laneMain, queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
+	}
+	return lanes
+}
+
 // frontLanes are the fronts alone.
 func (c *claim) frontLanes(fronts map[int]int64) []*lane {
 	lanes := make([]*lane, 0, len(fronts))
 	for i, queue := range c.queues {
 		if start, ok := fronts[i]; ok {
-			cursor := c.cursor(queue)
-			lanes = append(lanes, &lane{queue: i, cursor: cursor, start: start, bound: mainStart, window: cursor.look(c.limit)})
+			lanes = append(lanes, c.cursor(queue).frontLane(i, start, c.limit))
 		}
-	}
-	return lanes
-}
-
-// mainLanes are, for each queue in order, its front if that is to be looked at, and what comes after its head.
-func (c *claim) mainLanes(fronts map[int]int64) []*lane {
-	lanes := make([]*lane, 0, 2*len(c.queues))
-	for i, queue := range c.queues {
-		cursor := c.cursor(queue)
-		if start, ok := fronts[i]; ok {
-			lanes = append(lanes, &lane{queue: i, cursor: cursor, start: start, bound: mainStart, window: cursor.look(c.limit)})
-		}
-		lanes = append(lanes, &lane{queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
 	}
 	return lanes
 }
@@ -265,6 +258,7 @@ func (c *claim) cursor(queue int32) *cursor {
 
 // step claims along lanes with one statement, and moves their cursors. It reports whether to look on.
 func (c *claim) step(ctx context.Context, lanes []*lane) (again bool, err error) {
+	began := time.Now()
 	filled, head, err := c.exec(ctx, c.store.sql.claim, lanes, c.limit-len(c.jobs))
 	if err != nil {
 		return false, err
@@ -274,75 +268,66 @@ func (c *claim) step(ctx context.Context, lanes []*lane) (again bool, err error)
 		for last = len(lanes) - 1; last > 0 && lanes[last].taken == 0; last-- {
 		}
 	}
+	again = rewound(lanes, head.rules)
 	now := time.Now()
 	for i, l := range lanes {
-		if l.cursor.rules != head.rules {
-			if l.cursor.rules != "" {
-				l.cursor.rewind()
-				again = true
-			}
-			l.cursor.rules = head.rules
-			continue
+		if again || i > last {
+			break // searched by other rules, or not at all
 		}
-		if i <= last && l.bound == bandsEnd {
-			l.move(i == last)
-			l.cursor.observe(now, head.xmin, head.xmax)
-		}
-		if l.bound == mainStart && !l.open {
-			l.cursor.nextFront = now.Add(frontEvery)
-		}
-		if l.open {
-			again = true
-			if !filled {
-				break // what is behind it was not looked at
-			}
+		l.note(filled && i == last, now, now.Sub(began))
+		l.cursor.observe(now, head.xmin, head.xmax)
+		if l.open && !(filled && i == last) {
+			return true, nil // what is behind it was not looked at
 		}
 	}
 	return again, nil
 }
 
-// move puts the head behind what was looked at.
-func (l *lane) move(filled bool) {
-	switch {
-	case filled:
-		l.cursor.advance(l.last + 1)
-	case l.found:
-		l.cursor.advance(l.hi + 1)
+// rewound starts the search anew where the switches are not as they were. It reports whether they are not.
+func rewound(lanes []*lane, rules string) (changed bool) {
+	for _, l := range lanes {
+		if l.cursor.rules != rules && l.cursor.rules != "" {
+			l.cursor.rewind()
+			changed = true
+		}
+		l.cursor.rules = rules
 	}
-	l.cursor.looked(l.open, filled)
+	return changed
 }
 
-// recheck looks behind the heads of the queues where it is time to. Where it is not, and the host has nothing else to
-// do, it is woken when it is.
-func (c *claim) recheck(ctx context.Context, idle bool) error {
-	var lanes []*lane
+// confirm looks behind the heads where that was not done yet: only then is it known that there is no more. A host that
+// has got something is told to come again for that. Where such looks take long, they are paced, and the host is woken
+// for the next.
+func (c *claim) confirm(ctx context.Context) error {
 	var later time.Duration
-	now := time.Now()
-	for i, queue := range c.queues {
-		cursor := c.cursor(queue)
-		wanted, in := cursor.recheckIn(now, idle)
-		if wanted && in > 0 && (later == 0 || in < later) {
-			later = in
+	for {
+		var lanes []*lane
+		now := time.Now()
+		for i, queue := range c.queues {
+			cursor := c.cursor(queue)
+			if cursor.confirmed {
+				continue
+			}
+			if len(c.jobs) > 0 {
+				c.more = true
+				return nil
+			}
+			wanted, in := cursor.recheckIn(now, true)
+			switch {
+			case wanted && in <= 0:
+				lanes = append(lanes, cursor.recheckLane(i, c.limit))
+			case wanted && (later == 0 || in < later):
+				later = in
+			}
 		}
-		if wanted && in <= 0 {
-			cursor.startRecheck()
-			r := cursor.recheck
-			lanes = append(lanes, &lane{queue: i, cursor: cursor, start: r.at, bound: r.end, window: cursor.look(c.limit)})
-		}
-	}
-	for len(lanes) > 0 && len(c.jobs) < c.limit {
-		began := time.Now()
-		filled, _, err := c.exec(ctx, c.store.sql.claim, lanes, c.limit-len(c.jobs))
-		if err != nil {
-			return err
-		}
-		lanes = rechecked(lanes, filled, time.Since(began))
-		if time.Since(c.began) > claimTime && len(lanes) > 0 {
-			later = time.Since(began) * recheckShare
+		if len(lanes) == 0 {
 			break
 		}
+		if _, err := c.step(ctx, lanes); err != nil {
+			return err
+		}
 	}
-	if idle && later > 0 && len(c.jobs) == 0 {
+	if later > 0 {
 		c.store.claims.wakeIn(later, c.store.waker)
 	}
 	return nil
@@ -354,35 +339,6 @@ func (s *claimer) wakeIn(d time.Duration, waker *waker) {
 		s.timer.Stop()
 	}
 	s.timer = time.AfterFunc(d, waker.signal)
-}
-
-// rechecked notes how far a recheck has come, and returns the lanes that are left.
-func rechecked(lanes []*lane, filled bool, took time.Duration) []*lane {
-	for i, l := range lanes {
-		r := l.cursor.recheck
-		if l.found {
-			r.at = l.hi + 1
-		}
-		if filled && l.taken > 0 {
-			r.at = l.last + 1
-		}
-		if filled && !takenBehind(lanes[i+1:]) {
-			l.cursor.rechecked(took, false)
-			return nil // the rest next time
-		}
-		l.cursor.rechecked(took, !l.open)
-		if l.open {
-			l.start = r.at
-			l.cursor.looked(true, false)
-			l.window = l.cursor.window
-			return lanes[i:]
-		}
-	}
-	return nil
-}
-
-func takenBehind(lanes []*lane) bool {
-	return slices.ContainsFunc(lanes, func(l *lane) bool { return l.taken > 0 })
 }
 
 // takeSuspect claims one job that is suspected of crashing its hosts.
@@ -397,69 +353,6 @@ func (c *claim) takeSuspect(ctx context.Context) error {
 		c.store.claims.suspect = time.Time{}
 	}
 	return err
-}
-
-// takeOrphans claims jobs that nobody can run. A search that takes long goes on with the next call.
-func (c *claim) takeOrphans(ctx context.Context) error {
-	kinds, err := c.orphanKinds(ctx)
-	if err != nil {
-		return fmt.Errorf("find unknown kinds: %w", err)
-	}
-	c.kinds = kinds
-	if len(kinds) == 0 {
-		return c.readNow(ctx)
-	}
-	state := c.store.claims
-	lanes := make([]*lane, 0, len(c.queues))
-	for i, queue := range c.queues {
-		start, ok := state.orphans[queue]
-		if !ok {
-			start = frontStart
-		}
-		lanes = append(lanes, &lane{queue: i, cursor: newCursor(queue), start: start, bound: bandsEnd, window: mostWindow / 4})
-	}
-	for len(lanes) > 0 && len(c.jobs) < c.limit {
-		filled, _, err := c.exec(ctx, c.store.sql.claimOrphan, lanes, c.limit-len(c.jobs), microseconds(c.request.Orphans.Ready))
-		if err != nil {
-			return err
-		}
-		for !filled && len(lanes) > 0 {
-			l := lanes[0]
-			if l.open {
-				l.start = l.hi + 1
-				state.orphans[l.cursor.queue] = l.start
-				break
-			}
-			delete(state.orphans, l.cursor.queue)
-			lanes = lanes[1:]
-		}
-		if filled || len(lanes) > 0 && time.Since(c.began) > claimTime {
-			c.more = true
-			break
-		}
-	}
-	c.sort()
-	return nil
-}
-
-func (c *claim) orphanKinds(ctx context.Context) (kinds []int32, err error) {
-	err = c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		kinds = nil
-		rows, err := conn.Query(ctx, c.store.sql.selectOrphanKinds, microseconds(c.request.Orphans.Unseen), c.kinds)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var kind int32
-			if err := rows.Scan(&kind); err != nil {
-				return err
-			}
-			kinds = append(kinds, kind)
-		}
-		return rows.Err()
-	})
-	return kinds, err
 }
 
 // sort puts the jobs into the order of the queues, which statements do not keep.

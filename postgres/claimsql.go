@@ -5,12 +5,13 @@ import "strings"
 // A claim looks along lanes: a queue, a position from which on, a bound before which, and a window, the length of the
 // stretch that it examines at most. Lanes come in order of priority. For each it finds the first job there is (lo), the
 // last one in the window (hi), and whether there are more behind the window (open). It takes nothing from behind a lane
-// that is open, since what is there comes first.
+// that is open, since what is there comes first. The session is locked against its end only if there is something to
+// take: an idle look writes nothing.
 //
 // $1 is the session, $2-$5 the lanes, $6 the kinds, $7 the number of jobs. The rows of the answer: one header (what 0),
 // one for each lane (1), one for each job (2).
 const claimTemplate = `with me as materialized (
-  select 1 from {s}.session where id = $1 and ended_at is null{opened} for share
+  select 1 from {s}.session where id = $1 and ended_at is null{opened}
 ), rule as materialized (
   select coalesce(array_agg(name) filter (where what = 'kind' and not value), '{}') as off_kinds,
     coalesce(array_agg(name) filter (where what = 'kind' and value), '{}') as on_kinds,
@@ -36,9 +37,11 @@ const claimTemplate = `with me as materialized (
     order by j.seq limit $7 for update skip locked) p
   where lane.ord <= coalesce((select min(ord) from lane where open), 2147483647)
   limit $7
+), fence as materialized (
+  select 1 from {s}.session where id = $1 and ended_at is null and exists (select 1 from pick) for share
 ), taken as (
   update {s}.job j set holder = $1, claim = nextval('{l}.claim_seq'), attempt = j.attempt + 1
-  from pick where j.ctid = pick.tid
+  from fence, pick where j.ctid = pick.tid
   returning pick.ord, j.seq, j.id, j.claim, j.kind, j.attempt, j.crashes, j.requeues, j.flags, j.started, j.enqueued_at,
     j.ready_at, j.letter, j.envelope
 )

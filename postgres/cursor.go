@@ -20,6 +20,7 @@ const (
 	recheckEvery = 250 * time.Millisecond // behind the head, while there is other work
 	recheckShare = 20                     // a recheck is followed by that many times its own duration without one
 	recheckFree  = time.Millisecond       // one that is shorter may be made at any idle moment
+	recheckShort = 5000                   // numbers; a stretch of so few
 	wholeEvery   = time.Minute            // a recheck from the very beginning
 	leastWindow  = 512                    // rows
 	mostWindow   = 1 << 16
@@ -45,6 +46,8 @@ type cursor struct {
 	nextFront    time.Time // when the front is looked at even if there is enough behind it
 	fronts       int64     // the jobs that this process had put to the front by then
 	window       int64
+	busy         bool   // the last claim got as many jobs as it asked for
+	confirmed    bool   // the claim under way has seen all that there was
 	rules        string // the switches by which it searched
 }
 
@@ -96,8 +99,8 @@ func (c *cursor) observe(now time.Time, xmin, xmax int64) {
 	}
 }
 
-// recheckIn is the time until it is due to look behind the head, if there is anything to look at. idle says that
-// there was nothing else to do.
+// recheckIn is the time until it is due to look behind the head, if there is anything to look at. idle says that there
+// was nothing else to do.
 func (c *cursor) recheckIn(now time.Time, idle bool) (wanted bool, in time.Duration) {
 	if now.After(c.nextWhole) && c.recheck == nil {
 		c.low = mainStart
@@ -116,20 +119,38 @@ func (c *cursor) recheckIn(now time.Time, idle bool) (wanted bool, in time.Durat
 	return true, c.recheckEnded.Add(pause).Sub(now)
 }
 
-// startRecheck begins one, or goes on with the one under way.
-func (c *cursor) startRecheck() {
+// recheckNow reports whether a claim is to look behind the head too. Where that is a short stretch, claims of a host
+// that is not busy always do: then they know that there is no more.
+func (c *cursor) recheckNow(now time.Time) bool {
+	wanted, in := c.recheckIn(now, false)
+	return wanted && (in <= 0 || !c.busy && c.recheck == nil && c.head-c.low <= recheckShort)
+}
+
+// recheckLane begins a recheck, or goes on with the one under way.
+func (c *cursor) recheckLane(queue int, jobs int) *lane {
 	if c.recheck == nil {
 		c.recheck = &recheck{at: c.low, end: c.head, low: max(c.low, c.ripe)}
 	}
+	return &lane{kind: laneRecheck, queue: queue, cursor: c, start: c.recheck.at, bound: c.recheck.end, window: max(c.look(jobs), recheckShort)}
 }
 
-// rechecked ends one, or a part of one that took so long.
-func (c *cursor) rechecked(took time.Duration, done bool) {
-	if done {
+// rechecked notes how far a recheck has come with a statement that took so long.
+func (c *cursor) rechecked(l *lane, filled bool, took time.Duration) {
+	switch {
+	case filled && l.taken > 0:
+		c.recheck.at = l.last + 1
+	case l.found:
+		c.recheck.at = l.hi + 1
+	}
+	if !filled && !l.open {
 		c.low = max(c.low, min(c.recheck.low, c.recheck.end))
-		c.recheck = nil
+		c.recheck, c.confirmed = nil, true
 	}
 	c.recheckTook, c.recheckEnded = took, time.Now()
+}
+
+func (c *cursor) frontLane(queue int, start int64, jobs int) *lane {
+	return &lane{kind: laneFront, queue: queue, cursor: c, start: start, bound: mainStart, window: c.look(jobs)}
 }
 
 // look is the window for a claim of so many jobs.

@@ -83,13 +83,19 @@ func (s *Store) hear(config *pgx.ConnConfig, connected func()) error {
 	connected()
 	s.waker.signal() // whatever was missed
 	for {
+		var sender uint32
 		err := s.within(silentAfter, func(ctx context.Context) error {
-			_, err := conn.WaitForNotification(ctx)
+			n, err := conn.WaitForNotification(ctx)
+			if err == nil {
+				sender = n.PID
+			}
 			return err
 		})
 		switch {
 		case err == nil:
-			s.waker.signal()
+			if _, own := s.own.Load(sender); !own { // of its own commits this process knows
+				s.waker.signal()
+			}
 		case s.background.Err() != nil || conn.IsClosed() || !errors.Is(err, context.DeadlineExceeded):
 			return fmt.Errorf("wait for a notification: %w", err)
 		default:

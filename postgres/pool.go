@@ -35,6 +35,7 @@ func (s *Store) connect(ctx context.Context, url string) error {
 	} else {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 		config.AfterConnect = s.settings
+		config.BeforeClose = func(conn *pgx.Conn) { s.own.Delete(conn.PgConn().PID()) }
 	}
 	s.pool, err = pgxpool.NewWithConfig(ctx, config)
 	return err
@@ -79,6 +80,7 @@ func (s *Store) settings(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.PgConn().Exec(ctx, text).ReadAll(); err != nil {
 		return fmt.Errorf("set up connection: %w", err)
 	}
+	s.own.Store(conn.PgConn().PID(), true)
 	return nil
 }
 

@@ -88,7 +88,8 @@ type Store struct {
 	schema schema
 	sql    statements
 	pool   *pgxpool.Pool
-	pooler bool // no session state, no LISTEN
+	own    sync.Map // the server's processes behind the pool, by number
+	pooler bool     // no session state, no LISTEN
 
 	names    names
 	slots    slots
