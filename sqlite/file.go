@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -22,8 +23,12 @@ type connector struct {
 
 // newConnector makes the connector of one sort of connections: those that write, or those that cannot.
 func newConnector(path string, config Config, readOnly bool) (connector, error) {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") { // C:/…
+		path = "/" + path
+	}
 	c := connector{
-		source: (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String(),
+		source: (&url.URL{Scheme: "file", Path: path}).String(),
 		settings: []string{
 			fmt.Sprintf("pragma busy_timeout = %d", config.BusyTimeout.Milliseconds()),
 			"pragma synchronous = full",
