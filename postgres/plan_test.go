@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/page"
+)
+
+// openHere is a store in a schema of its own.
+func openHere(t testing.TB) *Store {
+	t.Helper()
+	url := os.Getenv("PAWL_TEST_POSTGRES")
+	if url == "" {
+		t.Skip("PAWL_TEST_POSTGRES is not set: run the tests by scripts/with-services, which starts a server")
+	}
+	s, err := Open(t.Context(), url, Config{Schema: "plan_" + strings.ToLower(rand.Text())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := s.pool.Exec(context.Background(), s.schema.text(`drop schema {s} cascade`)); err != nil {
+			t.Errorf("drop schema: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return s
+}
+
+// fill runs statements, in which {s} is the schema.
+func (s *Store) fill(t testing.TB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := s.pool.Exec(t.Context(), s.schema.text(statement)); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+var parameter = regexp.MustCompile(`\$\d+`)
+
+// hostPlan is how a statement of a host goes about it, whatever its arguments.
+func hostPlan(t testing.TB, s *Store, statement string) string {
+	t.Helper()
+	most := 0
+	for _, p := range parameter.FindAllString(statement, -1) {
+		var n int
+		if _, err := fmt.Sscanf(p, "$%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	simple := pgx.QueryExecModeSimpleProtocol
+	if _, err := conn.Exec(t.Context(), "prepare planned as "+statement, simple); err != nil {
+		t.Fatalf("prepare %s: %v", statement, err)
+	}
+	nulls := strings.TrimSuffix(strings.Repeat("null, ", most), ", ")
+	plan, err := selectRows(t.Context(), conn, scanValue[string], "explain (costs off) execute planned ("+nulls+")", simple)
+	if err != nil {
+		t.Fatalf("explain %s: %v", statement, err)
+	}
+	if _, err := conn.Exec(t.Context(), "deallocate planned", simple); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}
+
+// viewPlan is how an operator's query goes about it.
+func viewPlan(t testing.TB, s *Store, query string, args ...any) string {
+	t.Helper()
+	var plan []string
+	err := s.view(t.Context(), func(ctx context.Context, q querier) (err error) {
+		plan, err = selectRows(ctx, q, scanValue[string], "explain (costs off) "+query, args...)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("explain %s: %v", query, err)
+	}
+	return strings.Join(plan, "\n")
+}
+
+// The plan must have the first text and none of the others.
+func checkPlan(t testing.TB, what, plan, has string, lacks ...string) {
+	t.Helper()
+	if !strings.Contains(plan, has) {
+		t.Errorf("%s: plan lacks %q:\n%s", what, has, plan)
+	}
+	for _, text := range lacks {
+		if strings.Contains(plan, text) {
+			t.Errorf("%s: plan has %q:\n%s", what, text, plan)
+		}
+	}
+}
+
+const manyLetters = `insert into {s}.letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, job_id,
+  correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
+select gen_random_uuid(), now() - g * interval '1 second', case when g % 10 = 0 then 1 else 0 end, g % 3, 'budget', '1-' || g % 100,
+  'kind-' || g % 20, 'q', 'default', gen_random_uuid(), 'request-' || g, array['tag-' || g % 50], '*net.OpError', 6, '', 'host', 'io',
+  'v1', repeat('no answer ', 20) from generate_series(1, 20000) g`
+
+// bounded is an index that is searched from one place up to another.
+var bounded = regexp.MustCompile(`Index Cond: .*ROW\(dead_at, id\) >= ROW\(.*ROW\(dead_at, id\) < ROW\(`)
+
+// Lists go along an index that has their order, from the cursor on, and so read as many rows as they return.
+func TestLetterPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	s.fill(t, manyLetters, `vacuum analyze {s}.letter`)
+	dead := []pawl.Status{pawl.StatusDead}
+	for name, c := range map[string]struct {
+		filter pawl.LetterFilter
+		has    string
+	}{
+		"all":              {pawl.LetterFilter{}, "using letter_time"},
+		"oldest first":     {pawl.LetterFilter{OldestFirst: true}, "using letter_time"},
+		"status":           {pawl.LetterFilter{Status: []pawl.Status{pawl.StatusRedriven}}, "using letter_status"},
+		"status and time":  {pawl.LetterFilter{Status: dead, Since: time.Now().Add(-time.Minute)}, "(ROW(dead_at, id) >= ROW("},
+		"group":            {pawl.LetterFilter{Fingerprint: "1-7"}, "using letter_group"},
+		"group and status": {pawl.LetterFilter{Fingerprint: "1-7", Status: dead}, "using letter_group"},
+		"kind":             {pawl.LetterFilter{Kind: "kind-7", Status: dead}, "using letter_"},
+	} {
+		query, args, _, err := s.letterList(c.filter, pawl.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlan(t, name, viewPlan(t, s, query, args...), c.has, "Sort", "Seq Scan")
+		c.filter.Since, c.filter.Until = time.Now().Add(-time.Hour), time.Now()
+		after := page.Cursor{At: time.Now().Add(-30 * time.Minute).UnixMicro(), ID: pawl.NewID()}.Encode(page.Letters)
+		query, args, _, err = s.letterList(c.filter, pawl.Page{After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := viewPlan(t, s, query, args...)
+		checkPlan(t, name+", next page", plan, "Index Cond", "Seq Scan")
+		if !bounded.MatchString(plan) {
+			t.Errorf("%s, next page: not bounded on both sides in\n%s", name, plan)
+		}
+	}
+	query, args, _, err := s.letterList(pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k"}, pawl.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPlan(t, "job", viewPlan(t, s, query, args...), "using letter_job", "Seq Scan")
+	checkPlan(t, "count by status", viewPlan(t, s, s.sql.desk.countLetters+" where status = 1"), "letter_status", "Seq Scan")
+}
+
+// What hosts do for operators and alerts finds its rows by an index, however much there is of everything.
+func TestDeskPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	s.fill(t, manyLetters, `insert into {s}.sink values ('mail'), ('hook')`,
+		`insert into {s}.alert (letter, sink, key, due_at) select id, 'mail', id::text, now() + interval '1 hour' from {s}.letter`,
+		`vacuum analyze {s}.letter`, `vacuum analyze {s}.alert`)
+	slots, err := s.currentSlots(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := s.sql.desk
+	for name, c := range map[string]struct{ statement, has string }{
+		"lock letters":     {d.lockFates, "using letter_pkey"},
+		"change letters":   {d.writeFates, "using letter_pkey"},
+		"write outcomes":   {d.writeOutcomes, "using letter_pkey"},
+		"next letter":      {d.selectNextLetter, "using letter_job"},
+		"forget alerts":    {d.deleteAlerts, "using alert_letter_sink_key"},
+		"forget evidence":  {d.deleteEvidence, "using evidence_pkey"},
+		"due alerts":       {d.claimAlerts, "Index Cond: ((sink = s.name) AND (due_at <= now()))"},
+		"freed alerts":     {d.claimAlerts, "using alert_held"},
+		"settle alerts":    {d.settleAlerts, "using alert_pkey"},
+		"clear ready":      {s.clearText(clearReady, slots), "using job_ready"},
+		"clear scheduled":  {s.clearText(clearScheduled, slots), "using job_due"},
+		"attempts cleared": {s.clearText(clearReady, slots), "using attempt_pkey"},
+	} {
+		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "using letter_status", "using letter_time")
+	}
+}
+
+// Counts of queues go by the indexes alone, but for the heads.
+func TestQueuePlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	s.fill(t, `insert into {s}.name (text) select 'q' || g from generate_series(1, 5) g`,
+		`insert into {s}.job (id, queue, kind, envelope) select gen_random_uuid(), 1 + g % 5, 1, '\x00' from generate_series(1, 50000) g`,
+		`insert into {s}.job (id, queue, kind, run_at, envelope) select gen_random_uuid(), 1 + g % 5, 1, now() + g * interval '1 hour', '\x00'
+		from generate_series(1, 20000) g`, `vacuum analyze {s}.job`)
+	d := s.sql.desk
+	checkPlan(t, "queues", viewPlan(t, s, d.selectQueues), "using job_ready", "Seq Scan on job", "Sort")
+	checkPlan(t, "head", viewPlan(t, s, d.countHead, 1, 100), "using job_ready", "Seq Scan", "Sort")
+	checkPlan(t, "places", viewPlan(t, s, d.countPlaces, 1, 5000), "Index Only Scan using job_ready", "Seq Scan", "Sort")
+	checkPlan(t, "scheduled", viewPlan(t, s, d.countScheduled, 5000), "Index Only Scan using job_due", "Seq Scan on job")
+}
