@@ -2,23 +2,30 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 
 	"github.com/pawljobs/pawl"
 )
 
+// Transaction is what jobs can be enqueued in. *sql.Tx has these methods, and so has what wraps one.
+type Transaction interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // Tx hands in jobs as part of a transaction of the caller's: they are there when it commits, and never were when it is
-// rolled back. It takes whatever has ExecContext and QueryContext, such as *sql.Tx, of the store's driver (see
-// Config.Driver), on the file that holds Pawl's tables. Use it in the goroutine that uses the transaction.
+// rolled back. The transaction is one of the store's driver (see Config.Driver), on the file that holds Pawl's tables. Use
+// it in the goroutine that uses the transaction.
 //
 // Begin such a transaction as immediate (modernc.org/sqlite and mattn/go-sqlite3 have _txlock=immediate): SQLite cannot
 // let a transaction write that began by reading while another connection wrote.
-func (s *Store) Tx(tx execer) pawl.Enqueuer { return transaction{s, tx} }
+func (s *Store) Tx(tx Transaction) pawl.Enqueuer { return transaction{s, tx} }
 
 type transaction struct {
 	store *Store
-	tx    execer
+	tx    Transaction
 }
 
 func (t transaction) Connection() pawl.Connection { return t.store.Connection() }
@@ -26,6 +33,9 @@ func (t transaction) Connection() pawl.Connection { return t.store.Connection() 
 func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueued, error) {
 	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
 		return nil, err
+	}
+	if _, ok := t.tx.(*sql.DB); ok {
+		return nil, &pawl.FieldError{Field: "transaction", Value: "*sql.DB", Rule: "must be a transaction: without one, enqueue in the store itself"}
 	}
 	err := t.store.checkLibrary(ctx, t.tx)
 	var results []pawl.Enqueued

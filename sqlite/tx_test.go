@@ -219,3 +219,14 @@ func TestTxOfAnotherLibrary(t *testing.T) {
 		t.Errorf("%d jobs stored, want none", n)
 	}
 }
+
+func TestTxNeedsATransaction(t *testing.T) {
+	t.Parallel()
+	store, db := service(t, sqlite.Config{})
+	if _, err := txKind.Enqueue(t.Context(), store.Tx(db), 1); !errors.Is(err, pawl.ErrInvalid) {
+		t.Errorf("error is %v, want ErrInvalid", err)
+	}
+	if n := count(t, db, `select count(*) from pawl_job`); n != 0 {
+		t.Errorf("%d jobs stored, want none", n)
+	}
+}
