@@ -46,6 +46,9 @@ select seq, run_at, letter from gone`
 	updateAudit = `update {s}.audit set outcome = $2 where id = $1`
 )
 
+// clearBatch is how many jobs go in one transaction.
+const clearBatch = 1000
+
 // ClearQueue removes the jobs that are in a queue when it is called. It goes by batches, so that others get at the rows;
 // the line in the trail says after each batch how many have gone.
 func (s *Store) ClearQueue(ctx context.Context, queue string, by pawl.By) (int, error) {
@@ -145,7 +148,7 @@ func (c *clearing) remove(ctx context.Context, tx pgx.Tx, slots slotSet) (int, e
 		part, from = clearReady, c.seq
 	}
 	queue := c.store.names.of([]string{c.queue})[0]
-	gone, err := selectRows(ctx, tx, scanRemoved, c.store.clearText(part, slots), queue, c.audit.At, deskBatch, from)
+	gone, err := selectRows(ctx, tx, scanRemoved, c.store.clearText(part, slots), queue, c.audit.At, clearBatch, from)
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ func crowd(t *testing.T, s *Store) {
 	}
 	s.fill(t, `create view {s}.past as select g, now() - (2 * power(random(), 4) * interval '1 hour') as at, gen_random_uuid() as id,
   (select id from {s}.name where text = case g % 2 when 0 then 'q' else 'r' end) as queue,
-  (select id from {s}.name where text = case g % 3 when 0 then 'a.v1' else 'b.v1' end) as kind from generate_series(1, 3000) g`,
+  (select id from {s}.name where text = case g % 3 when 0 then 'a.v1' else 'b.v1' end) as kind from generate_series(1, 6000) g`,
 		`insert into {s}.job (id, queue, kind, enqueued_at, envelope) select id, queue, kind, at, '\x00' from {s}.past order by at`,
 		`insert into {s}.job (id, queue, kind, enqueued_at, run_at, envelope)
   select id, queue, kind, at, now() + g * interval '1 minute', '\x00' from {s}.past where g % 5 = 0`,
@@ -106,19 +106,19 @@ func TestCountsOfLongQueues(t *testing.T) {
 		}
 		return views
 	}
-	exact := count(countBounds{head: 5000, most: 5000})
+	exact := count(countBounds{head: 9000, most: 9000})
 	for _, v := range exact {
-		if v.Waiting+v.Reserved != 1500 || v.Reserved < 80 || v.Scheduled != 300 || v.OldestReady < time.Minute {
+		if v.Waiting+v.Reserved != 3000 || v.Reserved < 80 || v.Scheduled != 600 || v.OldestReady < time.Minute {
 			t.Errorf("counted exactly: %+v", v)
 		}
 	}
-	for _, b := range []countBounds{{head: 1000, most: 5000}, {head: 1000, most: 600}} {
+	for _, b := range []countBounds{{head: 1000, most: 9000}, {head: 1000, most: 1200}} {
 		for i, v := range count(b) {
 			want := exact[i]
 			if v.Reserved != want.Reserved || v.OldestReady.Round(time.Minute) != want.OldestReady.Round(time.Minute) {
 				t.Errorf("%+v: %+v, want %+v", b, v, want)
 			}
-			if off := math.Abs(float64(v.Waiting - want.Waiting)); off > 0.1*float64(want.Waiting) || b.most > 1500 && off > 0 {
+			if off := math.Abs(float64(v.Waiting - want.Waiting)); off > 0.1*float64(want.Waiting) || b.most > 3000 && off > 0 {
 				t.Errorf("%+v: %d wait, want %d", b, v.Waiting, want.Waiting)
 			}
 		}
