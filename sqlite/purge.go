@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	selectOverAge = `select id from pawl_done where finished_at < ?1 order by finished_at limit ?2`
 	purgeAttempts = `delete from pawl_attempt where job_id in (select id from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
-	purgeDone     = `delete from pawl_done where id in (select id from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
+	purgeDone     = `delete from pawl_done where rowid in (select rowid from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
 
 	purgePeriods  = `delete from pawl_key where key in (select key from pawl_key where until > 0 and until <= ?1 limit ?2)`
-	purgeSessions = `delete from pawl_session where id in (
-  select id from pawl_session where ended_at < ?1 and recover = 0 order by ended_at limit ?2)`
 	purgeVerdicts = `delete from pawl_verdict where job_id in (
   select job_id from pawl_verdict v where not exists (select 1 from pawl_job where id = v.job_id) limit ?1)`
+
+	selectOldSessions = `select id from pawl_session indexed by pawl_session_ended where ended_at < ?1 and recover = 0 limit ?2`
+	deleteSession     = `delete from pawl_session where id = ?1`
 
 	selectStrip = `select finished_at from pawl_done where finished_at >= ?1 and finished_at < ?2 order by finished_at limit 1 offset ?3`
 	stripDone   = `update pawl_done set envelope = null where finished_at >= ?1 and finished_at < ?2 and envelope is not null`
@@ -41,7 +41,6 @@ func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pa
 			{purgeAttempts, []any{doneBefore, request.Limit}, false},
 			{purgeDone, []any{doneBefore, request.Limit}, true},
 			{purgePeriods, []any{at, request.Limit}, true},
-			{purgeSessions, []any{at - sessionsKept.Milliseconds(), request.Limit}, true},
 			{purgeVerdicts, []any{request.Limit}, true},
 		} {
 			n, err := change(ctx, w, step.statement, step.args...)
@@ -53,13 +52,28 @@ func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pa
 				more = more || int(n) == request.Limit
 			}
 		}
-		return nil
+		n, err := purgeSessions(ctx, w, at-sessionsKept.Milliseconds(), request.Limit)
+		purged, more = purged+n, more || n == request.Limit
+		return err
 	})
 	if err == nil {
 		report.Purged = purged
 		report.More = report.More || more
 	}
 	return err
+}
+
+func purgeSessions(ctx context.Context, x execer, before int64, limit int) (int, error) {
+	old, err := selectRows(ctx, x, scanValue[int64], selectOldSessions, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("find old sessions: %w", err)
+	}
+	for _, session := range old {
+		if _, err := x.ExecContext(ctx, deleteSession, session); err != nil {
+			return 0, fmt.Errorf("remove session %d: %w", session, err)
+		}
+	}
+	return len(old), nil
 }
 
 // stripHistory lets go of finished jobs' envelopes where history is kept for a shorter time than ids. It goes along the

@@ -30,7 +30,7 @@ where j.seq is null or j.cancel <> 0 order by t.key`
 
 	writeProgress = `update pawl_job set progress = ?4 where session = ?1 and token = ?2 and +id = ?3`
 	selectHeld    = `select id, token from pawl_job where session = ?1 order by token`
-	selectOthers  = `select id, beat from pawl_session where ended_at is null and id <> ?1 order by id`
+	selectOthers  = `select id, beat from pawl_session indexed by pawl_session_live where ended_at is null and id <> ?1 order by id`
 	readSwitchNo  = `select value from pawl_counter where name = 'switches'`
 
 	endSession = `update pawl_session set ended_at = ?2, busy = 0 where id = ?1 and ended_at is null`

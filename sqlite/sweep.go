@@ -15,7 +15,7 @@ const (
 	// The suspects alone are charged if there are any among what the session held.
 	noteDead = `update pawl_session set recover = 1 + exists (select 1 from pawl_job where session = ?1 and crashes >= ?2) where id = ?1`
 
-	selectDead     = `select id, name, beat_at, recover = 2 from pawl_session where recover > 0 order by id limit 1`
+	selectDead     = `select id, name, beat_at, recover = 2 from pawl_session indexed by pawl_session_dead where recover > 0 order by id limit 1`
 	noteRecovered  = `update pawl_session set recover = 0 where id = ?1`
 	selectDeadJobs = `select seq from pawl_job where session = ?1 order by token limit ?2`
 

@@ -1,16 +1,61 @@
 package sqlite
 
 import (
+	"context"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pawljobs/pawl"
 )
 
-// Statements that run all the time take a few steps of an index, however many rows there are beside theirs.
+// Statements that run all the time take a few steps of an index, however many rows there are beside theirs, and whether
+// or not somebody has let SQLite gather statistics.
 func TestVerbPlans(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
+	checkVerbPlans(t, s)
+	var jobs []pawl.NewJob
+	for n := range 2000 {
+		jobs = append(jobs, newJob(t, s, [][]pawl.Option{nil, {pawl.Delay(time.Hour)}}[n%2]...))
+	}
+	if _, err := s.Enqueue(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	session, err := s.OpenSession(t.Context(), pawl.HostInfo{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := pawl.ClaimRequest{Session: session, Queues: []string{"2-default"}, Kinds: []string{writerKind.Name()}, Max: 300}
+	claimed, err := s.Claim(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settlements []pawl.Settlement
+	for _, job := range claimed.Jobs[:200] {
+		settlements = append(settlements, pawl.Settlement{Reservation: job.Reservation, Outcome: pawl.Done{}})
+	}
+	if _, err := s.Settle(t.Context(), session, settlements); err != nil {
+		t.Fatal(err)
+	}
+	err = s.write(t.Context(), func(ctx context.Context, w *writer) error { return w.exec(ctx, "analyze") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t.Context(), s.path, Config{}) // connections read statistics when they open
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkVerbPlans(t, again)
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkVerbPlans(t *testing.T, s *Store) {
+	t.Helper()
 	const ready, held = "pawl_job_ready (queue=? AND kind=? AND lane=?)", "pawl_job_held (session=? AND token=?)"
 	for name, c := range map[string]struct {
 		query string
@@ -43,10 +88,10 @@ func TestVerbPlans(t *testing.T) {
 		"their jobs":         {selectDeadJobs, "COVERING INDEX pawl_job_held (session=?)"},
 		"due":                {selectDue, "COVERING INDEX pawl_job_due (run_at>? AND run_at<?)"},
 		"next due":           {selectNext, "COVERING INDEX pawl_job_due (run_at>?)"},
-		"over age":           {purgeDone, "pawl_done_finished (finished_at<?)"},
+		"over age":           {purgeDone, "COVERING INDEX pawl_done_finished (finished_at<?)"},
 		"records over age":   {purgeAttempts, "pawl_done_finished (finished_at<?)"},
 		"periods over age":   {purgePeriods, "pawl_key_until (until>? AND until<?)"},
-		"sessions over age":  {purgeSessions, "pawl_session_ended (ended_at<?)"},
+		"sessions over age":  {selectOldSessions, "pawl_session_ended (ended_at<?)"},
 		"history over age":   {stripDone, "pawl_done_finished (finished_at>? AND finished_at<?)"},
 		"known ids":          {selectKnown, "pawl_job_1 (id=?)"},
 		"known ids, ended":   {selectKnown, "pawl_done_1 (id=?)"},
