@@ -91,8 +91,8 @@ var (
 	_ pawl.Operator = (*Store)(nil)
 )
 
-// Open opens the file, making it where there is none, and brings Pawl's tables up to date. The caller closes the
-// store.
+// Open opens the file, making it where there is none, puts it into WAL mode, in which it stays, and brings Pawl's tables
+// up to date. The file must be on a local disk: WAL mode needs shared memory. The caller closes the store.
 func Open(ctx context.Context, path string, config Config) (*Store, error) {
 	if path == "" || path == ":memory:" {
 		return nil, &pawl.FieldError{Field: "path", Value: path, Rule: "must name a file"}
