@@ -128,7 +128,7 @@ func (x onSQL) one(ctx context.Context, one step) error {
 func plain(arg any) any {
 	switch list := arg.(type) {
 	case idList:
-		return array(len(list), func(b *strings.Builder, i int) { b.WriteString(list[i].String()) })
+		return array(len(list), func(b *strings.Builder, i int) { b.WriteString(hex.EncodeToString(list[i][:])) })
 	case []int16:
 		return array(len(list), func(b *strings.Builder, i int) { b.WriteString(strconv.Itoa(int(list[i]))) })
 	case []int32:

@@ -29,7 +29,7 @@ func (s *Store) startWaking(url string) error {
 		return err
 	}
 	config.ConnectTimeout = 5 * time.Second
-	config.RuntimeParams["application_name"] = "pawl listen"
+	config.RuntimeParams["application_name"] = "pawl listen " + s.schema.channel
 	s.workers.Go(func() { s.listen(config) })
 	return nil
 }

@@ -1,0 +1,44 @@
+package postgres
+
+import "testing"
+
+// Every statement of a host finds its jobs by the index that is meant for it, however many there are.
+func TestHostPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	s.fill(t, `insert into {s}.name (text) select 'q' || g from generate_series(1, 5) g`,
+		`insert into {s}.job (id, queue, kind, envelope) select gen_random_uuid(), 1 + g % 5, 1, '\x00' from generate_series(1, 100000) g`,
+		`insert into {s}.job (id, queue, kind, run_at, envelope) select gen_random_uuid(), 1 + g % 5, 1, now() + g * interval '1 hour', '\x00'
+		from generate_series(1, 20000) g`,
+		`insert into {s}.job (id, queue, kind, ukey, envelope) select gen_random_uuid(), 1, 1, gen_random_uuid(), '\x00' from generate_series(1, 5000) g`,
+		`insert into {s}.job (id, queue, kind, crashes, envelope) select gen_random_uuid(), 1, 1, 2, '\x00' from generate_series(1, 5) g`,
+		`insert into {s}.done_1 (id, state) select gen_random_uuid(), 0 from generate_series(1, 50000) g`,
+		`vacuum analyze {s}.job`, `vacuum analyze {s}.done_1`)
+	slots, err := s.currentSlots(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ statement, has string }{
+		"ended ids":         {slots.texts.removeEnded, "using done_1_pkey"},
+		"known ids":         {slots.texts.selectKnown, "using job_pkey"},
+		"holders of keys":   {s.sql.selectHolders, "using job_key"},
+		"claim":             {s.sql.claim, "using job_ready"},
+		"claim, update":     {s.sql.claim, "Tid Scan on job"},
+		"claim of suspects": {s.sql.claimSuspect, "using job_suspect"},
+		"claim of orphans":  {s.sql.claimOrphan, "using job_ready"},
+		"acknowledge":       {slots.texts.settleDone, "using job_pkey"},
+		"end":               {s.sql.endJobs, "using job_pkey"},
+		"put back":          {s.sql.putBack, "using job_pkey"},
+		"beat":              {s.sql.selectTroubled, "using job_pkey"},
+		"progress":          {s.sql.writeProgress, "using job_pkey"},
+		"start mark":        {s.sql.markStarted, "using job_pkey"},
+		"verdict":           {s.sql.writeVerdicts, "using job_pkey"},
+		"due":               {s.sql.makeDue, "using job_due"},
+		"end of a session":  {s.sql.endSession, "using job_suspect"},
+		"reserved":          {s.sql.selectReserved, "using job_ready"},
+		"recover":           {s.sql.recoverJobs, "using job_pkey"},
+		"attempts":          {s.sql.selectAttempts, "using attempt_pkey"},
+	} {
+		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "Hash", "Merge")
+	}
+}
