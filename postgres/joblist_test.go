@@ -45,8 +45,15 @@ func TestNewestJobsAreFoundByTheirTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, filter := range []pawl.JobFilter{
-		{}, {Kind: "a.v1"}, {Queue: "r", State: pawl.JobWaiting}, {State: pawl.JobScheduled}, {State: pawl.JobReserved}, {State: pawl.JobDone},
-		{State: pawl.JobRemoved, Kind: "b.v1"}, {Kind: "nobody's"}, {Since: time.Now().Add(-time.Minute)},
+		{},
+		{Kind: "a.v1"},
+		{Queue: "r", State: pawl.JobWaiting},
+		{State: pawl.JobScheduled},
+		{State: pawl.JobReserved},
+		{State: pawl.JobDone},
+		{State: pawl.JobRemoved, Kind: "b.v1"},
+		{Kind: "nobody's"},
+		{Since: time.Now().Add(-time.Minute)},
 	} {
 		p := pawl.Page{Limit: 40}
 		for n := range 12 {

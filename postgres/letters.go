@@ -34,9 +34,13 @@ from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id = $1`
 func letterTargets(l *pawl.DeadLetter) []any {
 	return []any{
 		(*idColumn)(&l.ID), (*idColumn)(&l.JobID), &l.SourceMessageID, &l.Connection, &l.Queue, &l.Kind, &l.ExceptionType,
-		&l.Message, &l.Attempts, smallColumn[pawl.DeathClass]{&l.Class}, (*string)(&l.Reason), &l.CorrelationID, &l.Tags,
+		&l.Message, &l.Attempts,
+		smallColumn[pawl.DeathClass]{&l.Class},
+		(*string)(&l.Reason), &l.CorrelationID, &l.Tags,
 		&l.Fingerprint, &l.Host, &l.Server, &l.Version, (*timeColumn)(&l.EnqueuedAt), (*timeColumn)(&l.StartedAt),
-		(*timeColumn)(&l.DeadAt), (*idColumn)(&l.Previous), smallColumn[pawl.Status]{&l.Status}, &l.RedrivenBy,
+		(*timeColumn)(&l.DeadAt), (*idColumn)(&l.Previous),
+		smallColumn[pawl.Status]{&l.Status},
+		&l.RedrivenBy,
 		(*timeColumn)(&l.RedrivenAt), (*idColumn)(&l.NewJobID), (*string)(&l.Outcome), (*idColumn)(&l.NextLetter), &l.Note,
 	}
 }

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -20,7 +21,8 @@ func TestDesk(t *testing.T) {
 // One connection is enough, and there need not be anything about it that lasts.
 func TestDeskBehindPooler(t *testing.T) {
 	server(t)
-	desktest.Run(t, func(t testing.TB) desktest.Desk { return openDeskWith(t, postgres.Config{Conns: 1, Pooler: true}) })
+	config := postgres.Config{Conns: 1, Pooler: true, Logger: slog.New(slog.DiscardHandler)}
+	desktest.Run(t, func(t testing.TB) desktest.Desk { return openDeskWith(t, config) })
 }
 
 // BenchmarkLetters asks a store with 100,000 letters:

@@ -96,8 +96,14 @@ func CheckLetters(f pawl.LetterFilter) error {
 		}
 	}
 	return checkTexts([][2]string{
-		{"reason", string(f.Reason)}, {"kind", f.Kind}, {"queue", f.Queue}, {"connection", f.Connection},
-		{"fingerprint", f.Fingerprint}, {"correlation id", f.CorrelationID}, {"tag", f.Tag}, {"text", f.Text},
+		{"reason", string(f.Reason)},
+		{"kind", f.Kind},
+		{"queue", f.Queue},
+		{"connection", f.Connection},
+		{"fingerprint", f.Fingerprint},
+		{"correlation id", f.CorrelationID},
+		{"tag", f.Tag},
+		{"text", f.Text},
 	})
 }
 

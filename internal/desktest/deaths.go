@@ -147,8 +147,10 @@ func leasesSettledTwice(t *testing.T, open Opener) {
 	d.Equal("tasks", len(tasks), 2)
 	one, other := tasks[0], tasks[1]
 	errs, err := d.SettleAlerts(t.Context(), []pawl.AlertResult{
-		{Row: one.Row, Token: one.Token + 1000, Delivered: true}, {Row: one.Row, Token: one.Token, Error: "no", After: time.Hour},
-		{Row: one.Row, Token: one.Token, Delivered: true}, {Row: other.Row, Token: other.Token, Delivered: true},
+		{Row: one.Row, Token: one.Token + 1000, Delivered: true},
+		{Row: one.Row, Token: one.Token, Error: "no", After: time.Hour},
+		{Row: one.Row, Token: one.Token, Delivered: true},
+		{Row: other.Row, Token: other.Token, Delivered: true},
 	})
 	d.OK("settle", err)
 	for i, lost := range []bool{true, false, true, false} {

@@ -184,8 +184,13 @@ func finerTimes(t *testing.T, open Opener) {
 		since, until time.Time
 		want         int
 	}{
-		{at, time.Time{}, 1}, {at.Add(time.Nanosecond), time.Time{}, 0}, {at.Add(-time.Nanosecond), time.Time{}, 1},
-		{time.Time{}, at, 0}, {time.Time{}, at.Add(time.Nanosecond), 1}, {at, at.Add(time.Millisecond), 1}, {at.Add(time.Hour), at, 0},
+		{at, time.Time{}, 1},
+		{at.Add(time.Nanosecond), time.Time{}, 0},
+		{at.Add(-time.Nanosecond), time.Time{}, 1},
+		{time.Time{}, at, 0},
+		{time.Time{}, at.Add(time.Nanosecond), 1},
+		{at, at.Add(time.Millisecond), 1},
+		{at.Add(time.Hour), at, 0},
 	} {
 		n, err := d.CountLetters(t.Context(), pawl.LetterFilter{Since: c.since, Until: c.until})
 		d.OK("count", err)
