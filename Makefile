@@ -18,12 +18,14 @@ test: ## run every test, with the race detector; needs nothing but Go (it instal
 lint: ## formatting, vet and staticcheck
 	@unformatted="$$($(TOOL) gofumpt -l $(FILES))"; if [ -n "$$unformatted" ]; then echo "gofumpt would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	cd bench && $(GO) vet ./... && $(GO) test ./...
 	$(TOOL) staticcheck ./...
 
 ci: lint test build ## what has to pass before a change lands
 
-bench: ## throughput of the store and the host on SQLite
-	$(GO) test -run '^$$' -bench . -benchtime 2s ./sqlite ./host
+bench: ## measure beside a peer on a private PostgreSQL, 15 minutes; QUICK=1 2 minutes, JSON=FILE the figures, ONLY=REGEXP a part
+	cd bench && $(GO) build -o ../bin/bench .
+	@cd bench && exec ../bin/bench $(if $(QUICK),-quick) $(if $(JSON),-json '$(abspath $(JSON))') $(if $(ONLY),-only '$(ONLY)')
 
 fuzz: ## fuzz everything that parses, half a minute each
 	$(GO) test -run '^$$' -fuzz FuzzDecodeEnvelope -fuzztime 30s .

@@ -48,7 +48,7 @@ func newDefaultBurn(b *bench) Scenario {
 	s := &burn{onPostgres{bench: b, name: burnDownDefault, unit: jobsPerSecond, rounds: b.size(2, 1)}}
 	for _, name := range []string{side.Pawl, side.River} {
 		task := bestBurn(name, b.size(200_000, 20_000))
-		task.Tuned, task.Limit = false, b.span(8*time.Second, 2*time.Second)
+		task.Tuned, task.Limit = false, b.span(8*time.Second, 1500*time.Millisecond)
 		s.variants = append(s.variants, variant{name, task})
 	}
 	return s

@@ -35,7 +35,7 @@ func degradationOf(b *bench, name string, jobs, rounds int, worse func(*child.Ta
 	d := &degradation{onPostgres: onPostgres{bench: b, name: name, unit: jobsPerSecond, rounds: rounds}}
 	for _, name := range append([]string{side.Pawl}, others...) {
 		task := bestBurn(name, jobs)
-		task.Limit = b.span(20*time.Second, 5*time.Second)
+		task.Limit = b.span(12*time.Second, 4*time.Second)
 		d.variants = append(d.variants, variant{clean(name), task})
 		if worse != nil {
 			worse(&task)

@@ -35,7 +35,7 @@ func newSingle(b *bench, callers int) Scenario {
 	s := &enqueue{onPostgres{bench: b, name: singleEnqueue(callers), unit: jobsPerSecond, rounds: b.size(3, 1)}}
 	for _, name := range []string{side.Pawl, side.River, side.Raw} {
 		s.variants = append(s.variants, variant{name, child.Task{
-			Load: load.Single, Side: name, Engine: side.Postgres, Callers: callers, Limit: b.span(2*time.Second, time.Second),
+			Load: load.Single, Side: name, Engine: side.Postgres, Callers: callers, Limit: b.span(2*time.Second, 600*time.Millisecond),
 		}})
 	}
 	return s

@@ -25,7 +25,7 @@ func newLatency(b *bench, rate int) Scenario {
 	add := func(label, name string, tuned bool) {
 		s.variants = append(s.variants, variant{label, child.Task{
 			Load: load.Latency, Side: name, Engine: side.Postgres, Rate: float64(rate),
-			Limit: b.span(6*time.Second, 3*time.Second), Workers: bestWorkers, Tuned: tuned,
+			Limit: b.span(5*time.Second, 2*time.Second), Workers: bestWorkers, Tuned: tuned,
 		}})
 	}
 	add(side.Pawl, side.Pawl, false)

@@ -22,7 +22,7 @@ func newMemory(b *bench) Scenario {
 	for _, name := range []string{side.Pawl, side.River, side.Empty} {
 		s.variants = append(s.variants, variant{name, child.Task{
 			Load: load.Hold, Side: name, Engine: side.Postgres, Jobs: bestWorkers, Callers: 1, Workers: bestWorkers, Tuned: true,
-			Limit: b.span(5*time.Second, 2*time.Second),
+			Limit: b.span(5*time.Second, 1500*time.Millisecond),
 		}})
 	}
 	return s

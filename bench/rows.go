@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/pawljobs/pawl/bench/internal/load"
 	"github.com/pawljobs/pawl/bench/internal/side"
@@ -47,7 +48,7 @@ func (r Row) atMost(limit float64) Row {
 }
 
 func (r Row) atLeast(limit float64) Row {
-	r.Target = fmt.Sprintf("≥ %s %s", number(limit), shortUnit(r.Unit))
+	r.Target = fmt.Sprintf("≥ %s %s", strings.TrimSuffix(number(limit), ".0"), shortUnit(r.Unit))
 	r.met = func(ours, _ float64) bool { return ours >= limit }
 	return r
 }

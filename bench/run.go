@@ -13,7 +13,8 @@ import (
 type runner struct {
 	scenarios []Scenario
 	only      *regexp.Regexp
-	until     time.Time // no later round begins that would not end by then
+	until     time.Time // no second or later round begins that would not end by then
+	end       time.Time // nothing begins after it
 	progress  io.Writer
 	results   results
 	failed    []error
@@ -33,6 +34,10 @@ func (r *runner) run(ctx context.Context) {
 				continue
 			}
 			if round > 1 && time.Now().Add(r.took[s.Name()]).After(r.until) {
+				continue
+			}
+			if time.Now().After(r.end) {
+				r.failed = append(r.failed, fmt.Errorf("%s: no time was left", s.Name()))
 				continue
 			}
 			more = true

@@ -47,7 +47,7 @@ func (l *load) dueTime() time.Time {
 	if !l.task.DueAtOnce {
 		return time.Time{}
 	}
-	return time.Now().Add(time.Second + time.Duration(l.task.Jobs)*20*time.Microsecond)
+	return time.Now().Add(time.Second + time.Duration(l.task.Jobs)*15*time.Microsecond)
 }
 
 // fill stores what is only to be there, before the jobs that are measured.
@@ -72,6 +72,7 @@ type tally struct {
 	first   atomic.Int64 // nanoseconds from the begin
 	all     chan struct{}
 	late    chan struct{}
+	ranLate sync.Once
 	failing float64
 }
 
@@ -84,7 +85,7 @@ func (l *load) newTally() *tally {
 
 func (t *tally) handle(_ context.Context, run side.Run) error {
 	if run.N == child.Late {
-		close(t.late)
+		t.ranLate.Do(func() { close(t.late) })
 		return nil
 	}
 	if t.first.Load() == 0 {

@@ -76,7 +76,7 @@ func (l *load) holdAll(ctx context.Context, h *holder) error {
 
 // watchIdle waits until what was going on has ended, and then measures a time without any work.
 func (l *load) watchIdle(ctx context.Context) error {
-	const afterglow = 2 * time.Second
+	const afterglow = time.Second
 	if l.task.Side == side.Empty {
 		if err := l.watchMemory(time.Second); err != nil {
 			return err

@@ -73,8 +73,7 @@ func (l *load) latency(ctx context.Context) error {
 }
 
 func (s *stream) handle(_ context.Context, run side.Run) error {
-	s.started[run.N].CompareAndSwap(0, int64(time.Since(s.began)))
-	if s.left.Add(-1) == 0 {
+	if s.started[run.N].CompareAndSwap(0, int64(time.Since(s.began))) && s.left.Add(-1) == 0 {
 		close(s.all)
 	}
 	return nil

@@ -30,8 +30,10 @@ type pawlClient struct {
 }
 
 func openPawl(ctx context.Context, task child.Task) (Client, error) {
-	// A retry is due at once, so that the cost of one is measured and not the wait.
-	policy := pawl.Policy{Backoff: []time.Duration{0}}
+	var policy pawl.Policy
+	if task.Failing > 0 { // a retry is due at once: its cost is measured, and not the wait
+		policy.Backoff = []time.Duration{0}
+	}
 	c := &pawlClient{
 		task: task, work: pawl.NewKind[args](kindName, policy), foreign: pawl.NewKind[args](foreignName, policy),
 	}

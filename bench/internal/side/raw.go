@@ -31,7 +31,7 @@ returning id, seq, claim, envelope`
 insert into done select id, now(), queue, kind, attempt, enqueued_at, envelope from d`
 
 	rawBatch = 1000
-	rawBytes = 120 // of an envelope around its args: about what Pawl's has
+	rawBytes = 166 // of an envelope with small args: Pawl's has as many
 )
 
 // rawClient does the database's work and nothing else: batches as large as the moment offers, one connection that
