@@ -209,8 +209,10 @@ func TestMiddlewareSeesPanics(t *testing.T) {
 func TestJobContext(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ cause, want error }{
-		{pawl.ErrTimeout, context.DeadlineExceeded}, {pawl.ErrShutdown, context.Canceled},
-		{pawl.ErrCancelled, context.Canceled}, {pawl.ErrLeaseLost, context.Canceled},
+		{pawl.ErrTimeout, context.DeadlineExceeded},
+		{pawl.ErrShutdown, context.Canceled},
+		{pawl.ErrCancelled, context.Canceled},
+		{pawl.ErrLeaseLost, context.Canceled},
 	} {
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx, job, end := pawl.NewJobContext(parent, pawl.JobInfo{}, &runner{}, nil, noon)

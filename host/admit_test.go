@@ -197,17 +197,24 @@ func TestConfigIsChecked(t *testing.T) {
 		"no servers":          {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{}}, want: []string{"Servers"}},
 		"server without name": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Queues: queues, Workers: 1}}}, want: []string{"Servers[0].Name"}},
 		"same server twice": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{
-			{Name: "io", Queues: queues, Workers: 1}, {Name: "IO", Queues: queues, Workers: 1}}}, want: []string{"Servers[1].Name", `"io"`, "once"}},
+			{Name: "io", Queues: queues, Workers: 1}, {Name: "IO", Queues: queues, Workers: 1},
+		}}, want: []string{"Servers[1].Name", `"io"`, "once"}},
 		"no queues":   {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Workers: 1}}}, want: []string{"Servers[0].Queues"}},
 		"empty queue": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Queues: []string{""}, Workers: 1}}}, want: []string{"Servers[0].Queues"}},
 		"no workers":  {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Queues: queues}}}, want: []string{"Servers[0].Workers", `"0"`}},
-		"ladder": {store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Handler: 2 * time.Minute}},
-			want: []string{"Drain.Handler", "2m0s", "Drain.Server", "2m0s"}},
-		"outer ladder": {store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Host: time.Minute}},
-			want: []string{"Drain.Server", "2m0s", "Drain.Host", "1m0s"}},
+		"ladder": {
+			store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Handler: 2 * time.Minute}},
+			want: []string{"Drain.Handler", "2m0s", "Drain.Server", "2m0s"},
+		},
+		"outer ladder": {
+			store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Host: time.Minute}},
+			want: []string{"Drain.Server", "2m0s", "Drain.Host", "1m0s"},
+		},
 		"negative rung": {store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Handler: -1}}, want: []string{"Drain.Handler", "greater than 0"}},
-		"rhythm": {store: newFake(), mux: mux, config: host.Config{Intervals: host.Intervals{Silence: 30 * time.Second}},
-			want: []string{"Intervals.Silence", "30s", "Intervals.DeadAfter", "20s"}},
+		"rhythm": {
+			store: newFake(), mux: mux, config: host.Config{Intervals: host.Intervals{Silence: 30 * time.Second}},
+			want: []string{"Intervals.Silence", "30s", "Intervals.DeadAfter", "20s"},
+		},
 		"negative interval":  {store: newFake(), mux: mux, config: host.Config{Intervals: host.Intervals{Poll: -1}}, want: []string{"Intervals.Poll"}},
 		"sink twice":         {store: newFake(), mux: mux, config: host.Config{Sinks: []pawl.Sink{&sink{name: "a"}, &sink{name: "a"}}}, want: []string{"Sinks[1].Name", "once"}},
 		"nil sink":           {store: newFake(), mux: mux, config: host.Config{Sinks: []pawl.Sink{nil}}, want: []string{"Sinks[0]"}},
@@ -217,8 +224,10 @@ func TestConfigIsChecked(t *testing.T) {
 		"negative orphans":   {store: newFake(), mux: mux, config: host.Config{Orphans: &pawl.Orphans{Ready: -1}}, want: []string{"Orphans"}},
 		"no letters":         {store: plain, mux: mux, want: []string{"DeadLetters", "must be given"}},
 		"letters twice":      {store: newFake(), mux: mux, config: host.Config{DeadLetters: newFake()}, want: []string{"DeadLetters", "must not be given"}},
-		"sinks without alerts": {store: plain, mux: mux, config: host.Config{DeadLetters: &elsewhere{}, Sinks: []pawl.Sink{&sink{name: "a"}}},
-			want: []string{"Sinks", "no alerts"}},
+		"sinks without alerts": {
+			store: plain, mux: mux, config: host.Config{DeadLetters: &elsewhere{}, Sinks: []pawl.Sink{&sink{name: "a"}}},
+			want: []string{"Sinks", "no alerts"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := host.New(c.store, c.mux, c.config)

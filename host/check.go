@@ -23,8 +23,12 @@ func (c Config) check() error {
 		checkServers(c.Servers), checkSinks(c.Sinks),
 	}
 	for _, d := range []rung{
-		{"Intervals.Poll", c.Intervals.Poll}, {"Intervals.Sweep", c.Intervals.Sweep}, {"Intervals.Orphans", c.Intervals.Orphans},
-		{"Intervals.Alerts", c.Intervals.Alerts}, {"Intervals.GiveUp", c.Intervals.GiveUp}, {"Intervals.Call", c.Intervals.Call},
+		{"Intervals.Poll", c.Intervals.Poll},
+		{"Intervals.Sweep", c.Intervals.Sweep},
+		{"Intervals.Orphans", c.Intervals.Orphans},
+		{"Intervals.Alerts", c.Intervals.Alerts},
+		{"Intervals.GiveUp", c.Intervals.GiveUp},
+		{"Intervals.Call", c.Intervals.Call},
 	} {
 		errs = append(errs, positive(d))
 	}
@@ -118,11 +122,15 @@ func parts(store pawl.Store, config Config) (letters, elsewhere pawl.DeadLetters
 	letters, own := store.(pawl.DeadLetters)
 	switch {
 	case own && config.DeadLetters != nil:
-		err = &pawl.FieldError{Field: "DeadLetters", Value: fmt.Sprintf("%T", config.DeadLetters),
-			Rule: "must not be given: the store keeps its dead letters itself"}
+		err = &pawl.FieldError{
+			Field: "DeadLetters", Value: fmt.Sprintf("%T", config.DeadLetters),
+			Rule: "must not be given: the store keeps its dead letters itself",
+		}
 	case !own && config.DeadLetters == nil:
-		err = &pawl.FieldError{Field: "DeadLetters", Value: nil,
-			Rule: fmt.Sprintf("must be given: %T keeps no dead letters, and a death has to be recorded", store)}
+		err = &pawl.FieldError{
+			Field: "DeadLetters", Value: nil,
+			Rule: fmt.Sprintf("must be given: %T keeps no dead letters, and a death has to be recorded", store),
+		}
 	case !own:
 		letters, elsewhere = config.DeadLetters, config.DeadLetters
 	}

@@ -29,7 +29,8 @@ func (h *jobHandler) Handle(ctx context.Context, record slog.Record) error {
 }
 
 func (h *jobHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.handler().WithAttrs(attrs) }
-func (h *jobHandler) WithGroup(name string) slog.Handler       { return h.handler().WithGroup(name) }
+
+func (h *jobHandler) WithGroup(name string) slog.Handler { return h.handler().WithGroup(name) }
 
 // quiet is how long a trouble that goes on stays unmentioned.
 const quiet = time.Minute

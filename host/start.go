@@ -21,8 +21,10 @@ type starter struct {
 }
 
 func newStarter(h *Host) *starter {
-	return &starter{host: h, notify: make(chan struct{}, 1),
-		trouble: trouble{log: h.log, message: "start marks cannot be written; the jobs wait"}}
+	return &starter{
+		host: h, notify: make(chan struct{}, 1),
+		trouble: trouble{log: h.log, message: "start marks cannot be written; the jobs wait"},
+	}
 }
 
 func (s *starter) add(a *attempt) {

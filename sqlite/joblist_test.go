@@ -81,8 +81,14 @@ func TestNewestJobsAreFoundAmongTheRecent(t *testing.T) {
 	aged(t, s, 7)
 	ctx, near := t.Context(), 0
 	for _, filter := range []pawl.JobFilter{
-		{}, {Kind: "a.v1"}, {State: pawl.JobWaiting}, {State: pawl.JobScheduled}, {State: pawl.JobReserved}, {State: pawl.JobDone},
-		{State: pawl.JobRemoved}, {Since: time.Now().Add(-time.Hour)},
+		{},
+		{Kind: "a.v1"},
+		{State: pawl.JobWaiting},
+		{State: pawl.JobScheduled},
+		{State: pawl.JobReserved},
+		{State: pawl.JobDone},
+		{State: pawl.JobRemoved},
+		{Since: time.Now().Add(-time.Hour)},
 	} {
 		p := pawl.Page{Limit: 20}
 		for n := range 16 {

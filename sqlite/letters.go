@@ -20,7 +20,9 @@ const letterColumns = `l.id, l.job_id, l.source_message, l.connection, l.queue, 
 func letterTargets(l *pawl.DeadLetter) []any {
 	return []any{
 		(*idColumn)(&l.ID), (*idColumn)(&l.JobID), &l.SourceMessageID, &l.Connection, &l.Queue, &l.Kind, &l.ExceptionType,
-		&l.Message, &l.Attempts, &l.Class, &l.Reason, &l.CorrelationID, jsonColumn{&l.Tags}, &l.Fingerprint, &l.Host,
+		&l.Message, &l.Attempts, &l.Class, &l.Reason, &l.CorrelationID,
+		jsonColumn{&l.Tags},
+		&l.Fingerprint, &l.Host,
 		&l.Server, &l.Version, (*timeColumn)(&l.EnqueuedAt), (*timeColumn)(&l.StartedAt), (*timeColumn)(&l.DeadAt),
 		(*idColumn)(&l.Previous), &l.Status, &l.RedrivenBy, (*timeColumn)(&l.RedrivenAt), (*idColumn)(&l.NewJobID),
 		&l.Outcome, (*idColumn)(&l.NextLetter), &l.Note,

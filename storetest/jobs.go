@@ -170,7 +170,9 @@ func queuesCounted(f *fixture) {
 		got[i].OldestReady = 0
 	}
 	f.equal("queues", got, []pawl.QueueView{
-		{Name: critical, Waiting: 2, Reserved: 1}, {Name: "10-late", Waiting: 1}, {Name: bulk, Scheduled: 2, Paused: true},
+		{Name: critical, Waiting: 2, Reserved: 1},
+		{Name: "10-late", Waiting: 1},
+		{Name: bulk, Scheduled: 2, Paused: true},
 		{Name: "9-empty", Paused: true},
 	})
 }
