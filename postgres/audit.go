@@ -56,8 +56,8 @@ func (s *Store) Audit(ctx context.Context, filter pawl.AuditFilter, p pawl.Page)
 	}
 	var out pawl.AuditPage
 	err = s.view(ctx, func(ctx context.Context, q querier) error {
-		query := s.sql.desk.selectAudit + c.where() + " order by id desc limit " + c.arg(limit+1)
-		entries, err := selectRows(ctx, q, scanAudit, query, c.args...)
+		query := s.schema.text(numbered(selectAudit + c.where() + " order by id desc limit ?"))
+		entries, err := selectRows(ctx, q, scanAudit, query, append(c.args, limit+1)...)
 		out.Entries, out.Next = page.Cut(entries, limit, page.Audit, func(e pawl.AuditEntry) page.Cursor {
 			return page.Cursor{At: e.ID}
 		})

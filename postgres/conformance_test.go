@@ -30,6 +30,18 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, harness())
 }
 
+// Through pgbouncer in transaction mode, with a single connection to it.
+func TestConformanceBehindPooler(t *testing.T) {
+	server(t)
+	url := os.Getenv("PAWL_TEST_PGBOUNCER")
+	if url == "" {
+		t.Skip("PAWL_TEST_PGBOUNCER is not set: scripts/with-services starts one with a server of its own")
+	}
+	h := harness()
+	h.Open = func(t testing.TB, o storetest.Options) storetest.Store { return openWith(t, url, 1, o) }
+	storetest.Run(t, h)
+}
+
 func harness() storetest.Harness {
 	return storetest.Harness{Open: openFresh, Reopen: reopen, Backdate: backdate, Begin: begin}
 }
@@ -43,17 +55,22 @@ type inSchema struct {
 
 func openFresh(t testing.TB, o storetest.Options) storetest.Store {
 	t.Helper()
-	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t)}
+	return openWith(t, server(t), 0, o)
+}
+
+func openWith(t testing.TB, url string, conns int, o storetest.Options) storetest.Store {
+	t.Helper()
+	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t), Conns: conns}
 	if o.NoHistory {
 		config.History = -1
 	}
-	return openIn(t, server(t), config)
+	return openIn(t, url, config)
 }
 
 // freshSchema is a name that no other test has, which needs its quotes. What it names is dropped after the test.
 func freshSchema(t testing.TB) string {
 	t.Helper()
-	name := `Te"st's ` + strings.ToLower(rand.Text())
+	name := `Te"st's? ` + strings.ToLower(rand.Text())
 	t.Cleanup(func() {
 		execute(t, server(t), "drop schema if exists "+pgx.Identifier{name}.Sanitize()+" cascade")
 	})

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,24 +13,15 @@ import (
 	"github.com/pawljobs/pawl/internal/page"
 )
 
-// conditions are those of a query. Values only ever become parameters.
+// conditions are those of a query. Values only ever become parameters, for each of which a term has a question mark.
 type conditions struct {
 	terms []string
 	args  []any
 }
 
-// arg adds a parameter and returns how it is written.
-func (c *conditions) arg(value any) string {
-	c.args = append(c.args, value)
-	return "$" + strconv.Itoa(len(c.args))
-}
-
-// add adds a term, in which a parameter takes the place of each question mark.
 func (c *conditions) add(term string, args ...any) {
-	for _, value := range args {
-		term = strings.Replace(term, "?", c.arg(value), 1)
-	}
 	c.terms = append(c.terms, term)
+	c.args = append(c.args, args...)
 }
 
 // text adds a term for a text, unless that is empty.
@@ -39,11 +31,30 @@ func (c *conditions) text(term, value string) {
 	}
 }
 
-func (c *conditions) where() string {
+// and returns the terms of both.
+func (c conditions) and(other conditions) conditions {
+	return conditions{slices.Concat(c.terms, other.terms), slices.Concat(c.args, other.args)}
+}
+
+func (c conditions) where() string {
 	if len(c.terms) == 0 {
 		return ""
 	}
 	return " where " + strings.Join(c.terms, " and ")
+}
+
+// numbered puts a numbered parameter in the place of each question mark of a query.
+func numbered(query string) string {
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(query, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		query = after
+	}
 }
 
 // ceilMicro is the first stored time that is not before t.
@@ -55,25 +66,34 @@ func ceilMicro(t time.Time) time.Time {
 	return micros
 }
 
-// letterConditions are a filter without its times.
-func letterConditions(f pawl.LetterFilter) (c conditions, err error) {
+// letterQuery is a filter of letters: what an index in the order of lists answers, times included, and the rest, for which
+// the rows themselves must be looked at.
+type letterQuery struct {
+	driven, rest conditions
+	times        page.Span
+	few          bool // an index leaves few rows, whatever else lies in the store
+}
+
+func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	if err := desk.CheckLetters(f); err != nil {
-		return c, err
+		return q, err
 	}
 	if !f.JobID.IsZero() {
-		c.add("job_id = ?", idValue(f.JobID))
+		q.driven.add("job_id = ?", idValue(f.JobID))
 	}
+	q.driven.text("fingerprint = ?", f.Fingerprint)
+	q.few = len(q.driven.terms) > 0
 	switch len(f.Status) {
 	case 0:
 	case 1:
-		c.add("status = ?", int16(f.Status[0]))
+		q.driven.add("status = ?", int16(f.Status[0]))
 	default:
-		c.add("status = any(?)", column(f.Status, func(s *pawl.Status) int16 { return int16(*s) }))
+		q.rest.add("status = any(?)", column(f.Status, func(s *pawl.Status) int16 { return int16(*s) }))
 	}
+	c := &q.rest
 	if len(f.Class) > 0 {
 		c.add("class = any(?)", column(f.Class, func(k *pawl.DeathClass) int16 { return int16(*k) }))
 	}
-	c.text("fingerprint = ?", f.Fingerprint)
 	c.text("reason = ?", string(f.Reason))
 	c.text("kind = ?", f.Kind)
 	c.text("queue = ?", f.Queue)
@@ -84,7 +104,21 @@ func letterConditions(f pawl.LetterFilter) (c conditions, err error) {
 		text := lowerASCII(f.Text)
 		c.add(`(strpos(lower(message collate "C"), ?) > 0 or strpos(lower(exception_type collate "C"), ?) > 0)`, text, text)
 	}
-	return c, nil
+	q.few = q.few || len(c.terms) == 0
+	q.times = letterTimes(f)
+	return q, nil
+}
+
+// near are the conditions that an index answers.
+func (q letterQuery) near() conditions {
+	c := q.driven.and(conditions{})
+	c.within(q.times)
+	return c
+}
+
+// all are the conditions of the whole filter.
+func (q letterQuery) all() conditions {
+	return q.near().and(q.rest)
 }
 
 func lowerASCII(text string) string {

@@ -144,26 +144,32 @@ func (s *Store) jobConditions(ctx context.Context, x querier, q jobQuery) (c con
 
 // jobsSince reads the first jobs of a list among those enqueued at or after floor.
 func (s *Store) jobsSince(ctx context.Context, x querier, q jobQuery, c conditions, slots slotSet, floor time.Time) ([]jobRow, error) {
-	c.args = c.args[:len(c.args):len(c.args)]
-	c.terms = c.terms[:len(c.terms):len(c.terms)]
 	if since := q.filter.Since; !since.IsZero() && since.After(floor) {
 		floor = ceilMicro(since)
 	}
+	var recent conditions
 	if !floor.IsZero() {
-		c.add("enqueued_at >= ?", floor)
+		recent.add("enqueued_at >= ?", floor)
 	}
-	order := " order by enqueued_at desc, id desc limit " + c.arg(q.limit+1)
+	c = c.and(recent)
 	var terms []string
+	var args []any
+	add := func(term string, c conditions, times int) {
+		const order = " order by enqueued_at desc, id desc limit ?"
+		terms = append(terms, strings.NewReplacer("{where}", c.where(), "{order}", order).Replace(term))
+		for range times {
+			args = append(append(args, c.args...), q.limit+1)
+		}
+	}
 	if q.state.live {
-		terms = append(terms, strings.NewReplacer("{where}", c.where(), "{order}", order).Replace(liveTerm))
+		add(liveTerm, c, 1)
 	}
 	if q.state.ended && len(slots.live) > 0 {
-		c.terms = append(c.terms, isKept)
-		terms = append(terms, slots.each(strings.NewReplacer("{where}", c.where(), "{order}", order).Replace(doneTerm), " union all "))
+		add(slots.each(doneTerm, " union all "), c.and(conditions{terms: []string{isKept}}), len(slots.live))
 	}
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	query := strings.Join(terms, " union all ") + " order by 8 desc, 1 desc limit $" + fmt.Sprint(len(c.args))
-	return selectRows(ctx, x, scanJob, s.schema.text(query), c.args...)
+	query := strings.Join(terms, " union all ") + " order by 8 desc, 1 desc limit ?"
+	return selectRows(ctx, x, scanJob, s.schema.text(numbered(query)), append(args, q.limit+1)...)
 }

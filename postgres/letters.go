@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,17 +18,15 @@ const letterColumns = `l.id, l.job_id, l.source_message, l.connection, l.queue, 
   l.previous, l.status, l.redriven_by, l.redriven_at, l.new_job_id, l.redrive_outcome, l.next_letter, l.note`
 
 const (
-	selectLetters = `select ` + letterColumns + ` from {s}.letter l`
-	selectLetter  = `select ` + letterColumns + `, e.detail, e.history, e.envelope
+	selectLetter = `select ` + letterColumns + `, e.detail, e.history, e.envelope
 from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id = $1`
-	countLetters = `select count(*) from {s}.letter`
 
 	deleteAlerts   = `delete from {s}.alert where letter = $1`
 	deleteEvidence = `delete from {s}.evidence where letter = $1`
 	deleteLetter   = `delete from {s}.letter where id = $1`
 
-	newestFirst = " order by dead_at desc, id desc limit "
-	oldestFirst = " order by dead_at, id limit "
+	newestFirst = " order by dead_at desc, id desc"
+	oldestFirst = " order by dead_at, id"
 )
 
 // letterTargets are where letterColumns go.
@@ -56,13 +55,13 @@ func scanWholeLetter(rows pgx.Rows) (l pawl.DeadLetter, err error) {
 // Letters lists, newest first, by time of death and then id. What it lists has no Envelope, Detail and History, so a
 // page stays small whatever died: Letter has them.
 func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, p pawl.Page) (pawl.LetterPage, error) {
-	query, args, limit, err := s.letterList(filter, p)
+	list, limit, err := newLetterList(filter, p)
 	if err != nil {
 		return pawl.LetterPage{}, err
 	}
 	var out pawl.LetterPage
 	err = s.view(ctx, func(ctx context.Context, q querier) error {
-		letters, err := selectRows(ctx, q, scanLetter, query, args...)
+		letters, err := s.listLetters(ctx, q, list, limit+1)
 		out.Letters, out.Next = page.Cut(letters, limit, page.Letters, func(l pawl.DeadLetter) page.Cursor {
 			return page.Cursor{At: l.DeadAt.UnixMicro(), ID: l.ID}
 		})
@@ -74,32 +73,73 @@ func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, p pawl.Pa
 	return out, nil
 }
 
-// letterList is the query of a page, which asks for one letter more than the page has room for.
-func (s *Store) letterList(filter pawl.LetterFilter, p pawl.Page) (query string, args []any, limit int, err error) {
-	c, err := letterConditions(filter)
-	if err != nil {
-		return "", nil, 0, err
+// letterList is a filter and a place in its list.
+type letterList struct {
+	letterQuery
+	order string
+}
+
+func newLetterList(filter pawl.LetterFilter, p pawl.Page) (list letterList, limit int, err error) {
+	if list.letterQuery, err = newLetterQuery(filter); err != nil {
+		return list, 0, err
 	}
 	if limit, err = page.Limit(p); err != nil {
-		return "", nil, 0, err
+		return list, 0, err
 	}
 	after, more, err := page.Decode(page.Letters, p.After)
-	if err != nil {
-		return "", nil, 0, err
-	}
-	times, order := letterTimes(filter), newestFirst
+	list.order = newestFirst
 	if filter.OldestFirst {
-		order = oldestFirst
+		list.order = oldestFirst
 	}
 	switch {
 	case more && filter.OldestFirst:
-		times.Behind(after)
+		list.times.Behind(after)
 	case more:
-		times.Before(after)
+		list.times.Before(after)
 	}
-	c.within(times)
-	query = s.sql.desk.selectLetters + c.where() + order + c.arg(limit+1)
-	return query, c.args, limit, nil
+	return list, limit, err
+}
+
+// nearby is how many letters are looked at one by one, in the order of the list, before all are gone through and what is
+// left is sorted.
+const nearby = 5000
+
+// listLetters reads the first n letters of a list. Where its filter lets through many, they lie near the beginning; where
+// few, going through all of them in the order in which they lie is the faster way.
+func (s *Store) listLetters(ctx context.Context, q querier, list letterList, n int) ([]pawl.DeadLetter, error) {
+	first := list.first(n)
+	letters, err := selectRows(ctx, q, scanLetter, s.schema.text(first.text), first.args...)
+	if err != nil || len(letters) == n || list.few {
+		return letters, err
+	}
+	all := list.sorted(n)
+	return selectRows(ctx, q, scanLetter, s.schema.text(all.text), all.args...)
+}
+
+// query is a query, in which {s} is the schema, and its arguments.
+type query struct {
+	text string
+	args []any
+}
+
+// first looks along an index.
+func (l letterList) first(n int) query {
+	if l.few {
+		c := l.all()
+		text := "select " + letterColumns + " from {s}.letter l" + c.where() + l.order + " limit ?"
+		return query{numbered(text), append(c.args, n)}
+	}
+	near := l.near()
+	text := "select " + letterColumns + " from (select * from {s}.letter" + near.where() + l.order + " limit ?) l" +
+		l.rest.where() + l.order + " limit ?"
+	return query{numbered(text), slices.Concat(near.args, []any{nearby}, l.rest.args, []any{n})}
+}
+
+// sorted goes through the table: by the offset, the order must wait.
+func (l letterList) sorted(n int) query {
+	c := l.all()
+	text := "select " + letterColumns + " from (select * from {s}.letter" + c.where() + " offset 0) l" + l.order + " limit ?"
+	return query{numbered(text), append(c.args, n)}
 }
 
 // Letter returns one whole, or ErrNotFound.
@@ -121,13 +161,13 @@ func (s *Store) Letter(ctx context.Context, id pawl.ID) (pawl.DeadLetter, error)
 
 // CountLetters counts what the filter matches.
 func (s *Store) CountLetters(ctx context.Context, filter pawl.LetterFilter) (n int, err error) {
-	c, err := letterConditions(filter)
+	list, err := newLetterQuery(filter)
 	if err != nil {
 		return 0, err
 	}
-	c.within(letterTimes(filter))
+	c := list.all()
 	err = s.view(ctx, func(ctx context.Context, q querier) error {
-		n, _, err = selectOne(ctx, q, scanValue[int], s.sql.desk.countLetters+c.where(), c.args...)
+		n, _, err = selectOne(ctx, q, scanValue[int], s.schema.text(numbered("select count(*) from {s}.letter"+c.where())), c.args...)
 		return err
 	})
 	if err != nil {

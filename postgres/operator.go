@@ -6,11 +6,11 @@ var _ pawl.Operator = (*Store)(nil)
 
 // deskStatements are the texts of what operators ask for, for one schema.
 type deskStatements struct {
-	selectLetters, selectLetter, countLetters                        string
+	selectLetter                                                     string
 	deleteAlerts, deleteEvidence, deleteLetter                       string
 	lockFates, writeFates, selectNextLetter                          string
 	insertLetters, writeOutcomes                                     string
-	insertAudit, selectAudit, updateAudit                            string
+	insertAudit, updateAudit                                         string
 	selectLive, selectRecord                                         string
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
@@ -19,11 +19,11 @@ type deskStatements struct {
 
 func newDeskStatements(s schema) deskStatements {
 	return deskStatements{
-		selectLetters: s.text(selectLetters), selectLetter: s.text(selectLetter), countLetters: s.text(countLetters),
+		selectLetter: s.text(selectLetter),
 		deleteAlerts: s.text(deleteAlerts), deleteEvidence: s.text(deleteEvidence), deleteLetter: s.text(deleteLetter),
 		lockFates: s.text(lockFates), writeFates: s.text(writeFates), selectNextLetter: s.text(selectNextLetter),
 		insertLetters: s.text(insertLetters), writeOutcomes: s.text(writeOutcomes),
-		insertAudit: s.text(insertAudit), selectAudit: s.text(selectAudit), updateAudit: s.text(updateAudit),
+		insertAudit: s.text(insertAudit), updateAudit: s.text(updateAudit),
 		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
