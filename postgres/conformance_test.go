@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func openFresh(t testing.TB, o storetest.Options) storetest.Store {
 
 func openWith(t testing.TB, url string, conns int, o storetest.Options) storetest.Store {
 	t.Helper()
-	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t), Conns: conns}
+	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t), Conns: conns, Logger: slog.New(slog.DiscardHandler)}
 	if o.NoHistory {
 		config.History = -1
 	}
@@ -133,7 +134,12 @@ func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "'
 func begin(t testing.TB, s storetest.Store) storetest.Tx {
 	t.Helper()
 	store := s.(inSchema)
-	conn, err := pgx.Connect(t.Context(), store.url)
+	config, err := pgx.ParseConfig(store.url)
+	if err != nil {
+		t.Fatalf("parse url: %v", err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // for all that may be in between
+	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
