@@ -62,6 +62,7 @@ var jobStates = map[pawl.JobState]jobState{
 }
 
 func newJobQuery(filter pawl.JobFilter, p pawl.Page) (q jobQuery, err error) {
+	q.recent = recent
 	if q.limit, err = page.Limit(p); err != nil {
 		return q, err
 	}
