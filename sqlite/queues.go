@@ -75,18 +75,7 @@ type queueCount struct {
 	n     int
 }
 
-// lane is where the jobs of a kind stand in a queue's order.
-type lane struct {
-	queue, kind string
-	number      int64
-}
-
-func scanLane(rows *sql.Rows) (l lane, err error) { return l, rows.Scan(&l.queue, &l.kind, &l.number) }
-
 const (
-	nextLane = `select queue, kind, lane from pawl_job
-where session is null and run_at is null and (queue, kind, lane) > (?, ?, ?) order by queue, kind, lane limit 1`
-
 	// Those at the front are few and in no order of time; those behind them stand as they became ready.
 	oldestOfLane = `select min(ready_at) from (
   select min(ready_at) as ready_at from pawl_job
@@ -99,19 +88,18 @@ where session is null and run_at is null and (queue, kind, lane) > (?, ?, ?) ord
 // oldestReady finds the job of each queue that has been ready for longest by the heads of its lanes: a few steps for
 // each, however many jobs wait.
 func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView, at int64) error {
-	last := lane{number: -1}
-	for {
-		next, found, err := selectOne(ctx, x, scanLane, nextLane, last.queue, last.kind, last.number)
-		if err != nil || !found {
-			return err
-		}
-		oldest, _, err := selectOne(ctx, x, scanValue[int64], oldestOfLane, next.queue, next.kind, next.number)
+	for queue, view := range views {
+		fronts, err := selectRows(ctx, x, scanFront, selectFronts, queue)
 		if err != nil {
 			return err
 		}
-		if view := views[next.queue]; view != nil {
+		for _, f := range fronts {
+			oldest, _, err := selectOne(ctx, x, scanValue[int64], oldestOfLane, queue, f.kind, f.lane)
+			if err != nil {
+				return err
+			}
 			view.OldestReady = max(view.OldestReady, time.Duration(at-oldest)*time.Millisecond)
 		}
-		last = next
 	}
+	return nil
 }
