@@ -27,6 +27,9 @@ func newBulk(b *bench) Scenario {
 }
 
 func singleEnqueue(callers int) string {
+	if callers == 1 {
+		return "single enqueue, 1 caller"
+	}
 	return "single enqueue, " + strconv.Itoa(callers) + " callers"
 }
 

@@ -112,16 +112,18 @@ func beside(row Row, what string) Row {
 }
 
 func memoryRows(r results) []Row {
-	above := func(name string) Figure {
-		return r.combine(thousandWorkers, name, side.Empty, load.ValueRSS, difference)
+	above := func(metric string) Row {
+		row := Row{Name: thousandWorkers + ": memory above an empty program", Unit: "MB"}
+		row.Ours = r.combine(thousandWorkers, side.Pawl, side.Empty, metric, difference)
+		row.Peer = r.combine(thousandWorkers, side.River, side.Empty, metric, difference)
+		return row
 	}
-	memory := Row{Name: thousandWorkers + ": memory above an empty program", Unit: "MB", Ours: above(side.Pawl), Peer: above(side.River)}
 	idle := Row{
 		Name: thousandWorkers + ": idle", Unit: idlePercent,
 		Ours: r.figure(thousandWorkers, side.Pawl, idlePercent), Peer: r.figure(thousandWorkers, side.River, idlePercent),
 		Raw: r.figure(thousandWorkers, side.Empty, idlePercent),
 	}
-	return []Row{memory.atMost(25), idle.atMost(1)}
+	return []Row{above(load.ValueRSS).atMost(25), beside(above(load.ValueHeldRSS), "while a job waits in each"), idle.atMost(1)}
 }
 
 const ofClean = "% of clean"

@@ -16,38 +16,43 @@ import (
 
 // Values of held and recovered jobs.
 const (
-	ValueRSS       = "rss MB"      // the most that was seen while all workers were busy
+	ValueRSS       = "rss MB"      // the most, from the start to the last job
+	ValueHeldRSS   = "held rss MB" // the most while a job waited in each worker
 	ValueRecovered = "recovered s" // from the victim's death to the last of its jobs
 )
 
 // holder has handlers that wait until they are let go.
 type holder struct {
-	running atomic.Int64
-	wanted  int64
-	full    chan struct{}
-	let     chan struct{}
-	ended   sync.WaitGroup
+	workers, jobs int64
+	begun, done   atomic.Int64
+	full, all     chan struct{}
+	let           chan struct{}
+	ended         sync.WaitGroup
 }
 
 func (l *load) newHolder() *holder {
-	return &holder{wanted: int64(l.task.Jobs), full: make(chan struct{}), let: make(chan struct{})}
+	return &holder{
+		workers: int64(l.task.Workers), jobs: int64(l.task.Jobs),
+		full: make(chan struct{}), all: make(chan struct{}), let: make(chan struct{}),
+	}
 }
 
 func (h *holder) handle(context.Context, side.Run) error {
-	if h.running.Add(1) == h.wanted {
+	if h.begun.Add(1) == h.workers {
 		close(h.full)
 	}
 	<-h.let
+	if h.done.Add(1) == h.jobs {
+		close(h.all)
+	}
 	return nil
 }
 
-// hold has a handler running in each worker, looks at the memory, lets them end, and is idle for the limit.
+// hold has a handler waiting in each worker, lets them go, works off the rest of the jobs, which are there already, and
+// is idle for the limit.
 func (l *load) hold(ctx context.Context) error {
 	if l.task.Side == side.Empty {
-		return l.watchIdle(ctx)
-	}
-	if err := l.insertAll(ctx, l.task.Jobs, l.job); err != nil {
-		return err
+		return errors.Join(l.watchMemory(time.Second), l.watchIdle(ctx))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -56,6 +61,12 @@ func (l *load) hold(ctx context.Context) error {
 	h.ended.Go(func() { worked = l.client.Work(ctx, h.handle) })
 	err := l.holdAll(ctx, h)
 	close(h.let)
+	if err == nil && !waitFor(ctx, h.all, lastWait) {
+		err = fmt.Errorf("%d of %d jobs were run", h.done.Load(), h.jobs)
+	}
+	if err == nil {
+		l.values[ValueRSS], err = statusMB("VmHWM:")
+	}
 	if err == nil {
 		err = l.watchIdle(ctx)
 	}
@@ -64,24 +75,19 @@ func (l *load) hold(ctx context.Context) error {
 	return errors.Join(err, worked)
 }
 
-// holdAll waits until all jobs run.
+// holdAll waits until all workers have a job.
 func (l *load) holdAll(ctx context.Context, h *holder) error {
 	return l.Phase(PhaseHeld, func() (int, error) {
-		if !waitFor(ctx, h.full, 30*time.Second) {
-			return 0, fmt.Errorf("only %d of %d handlers run", h.running.Load(), h.wanted)
+		if !waitFor(ctx, h.full, lastWait) {
+			return 0, fmt.Errorf("only %d of %d handlers run", h.begun.Load(), h.workers)
 		}
-		return int(h.wanted), l.watchMemory(time.Second)
+		return int(h.workers), l.watchMemory(time.Second)
 	})
 }
 
 // watchIdle waits until what was going on has ended, and then measures a time without any work.
 func (l *load) watchIdle(ctx context.Context) error {
 	const afterglow = time.Second
-	if l.task.Side == side.Empty {
-		if err := l.watchMemory(time.Second); err != nil {
-			return err
-		}
-	}
 	never := make(chan struct{})
 	waitFor(ctx, never, afterglow)
 	return l.Phase(PhaseIdle, func() (int, error) {
@@ -93,28 +99,29 @@ func (l *load) watchIdle(ctx context.Context) error {
 // watchMemory keeps the largest resident set that it sees.
 func (l *load) watchMemory(span time.Duration) error {
 	for until := time.Now().Add(span); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		rss, err := residentMB()
+		rss, err := statusMB("VmRSS:")
 		if err != nil {
 			return err
 		}
-		l.values[ValueRSS] = max(l.values[ValueRSS], rss)
+		l.values[ValueHeldRSS] = max(l.values[ValueHeldRSS], rss)
 	}
+	l.values[ValueRSS] = l.values[ValueHeldRSS]
 	return nil
 }
 
-// residentMB is VmRSS of proc(5), in MB of 10^6 bytes.
-func residentMB() (float64, error) {
+// statusMB is a size in /proc/self/status (proc(5)), in MB of 10^6 bytes.
+func statusMB(name string) (float64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if text, ok := strings.CutPrefix(line, name); ok {
 			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 64)
 			return kib * 1024 / 1e6, err
 		}
 	}
-	return 0, errors.New("there is no VmRSS in /proc/self/status")
+	return 0, fmt.Errorf("there is no %s in /proc/self/status", name)
 }
 
 // victim runs handlers that do not end. Its parent kills it as soon as all of them run.
