@@ -151,8 +151,8 @@ func (c *claim) take(ctx context.Context) error {
 	return nil
 }
 
-// takeMain looks from the heads of the queues on, now and then at their fronts and behind their heads, and everywhere
-// before it says that there is no more.
+// takeMain looks from the heads of the queues on, while it is busy only now and then at their fronts and behind their
+// heads, and everywhere before it says that there is no more.
 func (c *claim) takeMain(ctx context.Context) error {
 	events := c.store.claims.fronts.Load()
 	fronts, skipped := map[int]int64{}, map[int]int64{}
@@ -160,7 +160,7 @@ func (c *claim) takeMain(ctx context.Context) error {
 	for i, queue := range c.queues {
 		cursor := c.cursor(queue)
 		cursor.confirmed = cursor.low >= cursor.head && cursor.recheck == nil
-		if now.After(cursor.nextFront) || cursor.fronts != events {
+		if !cursor.busy || now.After(cursor.nextFront) || cursor.fronts != events {
 			fronts[i] = frontStart
 		} else {
 			skipped[i] = frontStart

@@ -17,12 +17,12 @@ const (
 	markEvery    = 250 * time.Millisecond
 	markSettles  = time.Second // a number may be drawn that long before its transaction has an id
 	frontEvery   = 25 * time.Millisecond
-	recheckEvery = 250 * time.Millisecond // behind the head, while there is other work
-	recheckShare = 20                     // a recheck is followed by that many times its own duration without one
-	recheckFree  = time.Millisecond       // one that is shorter may be made at any idle moment
-	recheckShort = 5000                   // numbers; a stretch of so few
-	wholeEvery   = time.Minute            // a recheck from the very beginning
-	leastWindow  = 512                    // rows
+	recheckEvery = 50 * time.Millisecond // behind the head, while there is other work
+	recheckShare = 20                    // a recheck is followed by that many times its own duration without one
+	recheckFree  = time.Millisecond      // one that is shorter may be made at any idle moment
+	recheckShort = 5000                  // numbers; a stretch of so few
+	wholeEvery   = time.Minute           // a recheck from the very beginning
+	leastWindow  = 512                   // rows
 	mostWindow   = 1 << 16
 )
 
@@ -113,18 +113,21 @@ func (c *cursor) recheckIn(now time.Time, idle bool) (wanted bool, in time.Durat
 	switch {
 	case !idle:
 		pause = max(pause, recheckEvery)
-	case c.recheckTook < recheckFree:
+	case c.recheckTook < recheckFree || c.isShort():
 		pause = 0
 	}
 	return true, c.recheckEnded.Add(pause).Sub(now)
 }
 
-// recheckNow reports whether a claim is to look behind the head too. Where that is a short stretch, claims of a host
-// that is not busy always do: then they know that there is no more.
+// recheckNow reports whether a claim is to look behind the head too. Where that is a short stretch, claims always do:
+// then they know that there is no more.
 func (c *cursor) recheckNow(now time.Time) bool {
 	wanted, in := c.recheckIn(now, false)
-	return wanted && (in <= 0 || !c.busy && c.recheck == nil && c.head-c.low <= recheckShort)
+	return wanted && (in <= 0 || c.isShort())
 }
+
+// isShort reports whether what lies behind the head can be looked at in passing.
+func (c *cursor) isShort() bool { return c.recheck == nil && c.head-c.low <= recheckShort }
 
 // recheckLane begins a recheck, or goes on with the one under way.
 func (c *cursor) recheckLane(queue int, jobs int) *lane {

@@ -35,7 +35,7 @@ func (s *Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueue
 	if in.isPlain() && len(jobs) <= groupLimit {
 		err = s.enqueueInGroup(ctx, in)
 	} else {
-		err = s.enqueueAlone(ctx, in)
+		err = s.insert(ctx, in)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -52,19 +52,14 @@ func checkJobs(jobs []pawl.NewJob) error {
 	return nil
 }
 
-// enqueueAlone stores the jobs of one call. Large calls leave some connections to others.
-func (s *Store) enqueueAlone(ctx context.Context, in *insertion) error {
+// insert stores the jobs in a transaction of their own, and tells of them.
+func (s *Store) insert(ctx context.Context, in *insertion) error {
 	select {
-	case s.bulk <- struct{}{}:
+	case s.inserts <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-s.bulk }()
-	return s.insert(ctx, in)
-}
-
-// insert stores the jobs in a transaction of their own, and tells of them.
-func (s *Store) insert(ctx context.Context, in *insertion) error {
+	defer func() { <-s.inserts }()
 	insert := func() error {
 		if in.isPlain() {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, onPgx{conn}) })

@@ -96,7 +96,7 @@ type Store struct {
 	claims   *claimer
 	held     *holdings
 	enqueues *grouper
-	bulk     chan struct{} // a slot for each large enqueue under way
+	inserts  chan struct{} // a slot for each enqueue under way: the rest of the connections is for others
 	repeats  atomic.Int64  // until then (Unix nanoseconds), ids are expected to be there already
 	waker    *waker
 
@@ -135,13 +135,13 @@ func (s *Store) open(ctx context.Context, url string) error {
 	if err := s.keepSlots(ctx); err != nil {
 		return fmt.Errorf("prepare tables of finished jobs: %w", err)
 	}
-	s.bulk = make(chan struct{}, max(1, s.config.Conns/2))
+	s.inserts = make(chan struct{}, max(1, s.config.Conns/2))
 	s.waker = newWaker()
 	if err := s.startWaking(url); err != nil {
 		return err
 	}
 	s.enqueues = newGrouper()
-	for range cap(s.bulk) {
+	for range cap(s.inserts) {
 		s.workers.Go(s.runGroups)
 	}
 	return nil
