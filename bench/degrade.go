@@ -53,6 +53,7 @@ func (d *degradation) Measure(ctx context.Context, label string) (Sample, error)
 		if d.hooks != nil {
 			hooks = d.hooks(which)
 		}
+		hooks[load.PhaseEnqueue] = d.server.Checkpoint // what is there before is on disk
 		if d.trouble != nil {
 			hooks[load.PhaseFill] = func(ctx context.Context) error {
 				stop, err := d.trouble(ctx, which)

@@ -40,6 +40,9 @@ func (r *recovery) Measure(ctx context.Context, label string) (Sample, error) {
 		if err := addReady(ctx, r.url, r.size(4_400_000, 350_000)); err != nil {
 			return err
 		}
+		if err := r.server.Checkpoint(ctx); err != nil {
+			return err
+		}
 		if err := victim.start(ctx); err != nil {
 			return err
 		}

@@ -140,6 +140,12 @@ func (s *Server) Fresh(ctx context.Context, database string) (url string, err er
 	return s.URL(database), nil
 }
 
+// Checkpoint writes all that was changed to disk, so that it is not written during a measurement.
+func (s *Server) Checkpoint(ctx context.Context) error {
+	_, err := s.admin.Exec(ctx, "checkpoint")
+	return err
+}
+
 // Drop removes a database.
 func (s *Server) Drop(ctx context.Context, database string) error {
 	_, err := s.admin.Exec(ctx, "drop database if exists "+pgx.Identifier{database}.Sanitize()+" with (force)")
