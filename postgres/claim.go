@@ -15,10 +15,10 @@ import (
 type claimer struct {
 	turn    chan struct{}
 	cursors map[cursorKey]*cursor
-	orphans map[int32]int64 // by queue, how far the search for orphans has come
-	suspect time.Time       // since when suspects wait without a place among the claimed
-	timer   *time.Timer     // of the next recheck, for idle hosts
-	fronts  atomic.Int64    // grows when this process puts jobs to the front
+	orphans orphanSearch
+	suspect time.Time    // since when suspects wait without a place among the claimed
+	timer   *time.Timer  // of the next recheck, for idle hosts
+	fronts  atomic.Int64 // grows when this process puts jobs to the front
 }
 
 type cursorKey struct {
@@ -27,7 +27,7 @@ type cursorKey struct {
 }
 
 func newClaimer() *claimer {
-	c := &claimer{turn: make(chan struct{}, 1), cursors: map[cursorKey]*cursor{}, orphans: map[int32]int64{}}
+	c := &claimer{turn: make(chan struct{}, 1), cursors: map[cursorKey]*cursor{}}
 	c.turn <- struct{}{}
 	return c
 }

@@ -30,6 +30,7 @@ const (
 type header struct {
 	xmin, xmax int64
 	rules      string // the switches of kinds
+	alive      bool   // the session has not ended
 }
 
 // exec runs a claim's statement along lanes, adds the jobs, and notes what was found in the lanes. It reports whether
@@ -39,10 +40,10 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 	queues, starts, bounds, windows := make([]int32, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, l := range lanes {
 		queues[i], starts[i], bounds[i], windows[i] = c.queues[l.queue], l.start, l.bound, l.window
-		l.found, l.open, l.taken = false, false, 0
+		l.found, l.open, l.taken, l.present = false, false, 0, false
 	}
 	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit}, more...)
-	alive, before := false, len(c.jobs)
+	before := len(c.jobs)
 	err = c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		c.jobs, c.places = c.jobs[:before], c.places[:before]
 		rows, err := conn.Query(ctx, text, args...)
@@ -53,9 +54,8 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 		for rows.Next() {
 			switch r := row(rows.RawValues()); r.int16(0) {
 			case rowHeader:
-				head = header{xmin: r.int64(2), xmax: r.int64(4), rules: string(r[14])}
-				flags := r.int32(9)
-				alive, c.suspects, c.now = flags&headerAlive != 0, flags&headerSuspects != 0, r.time(11)
+				head = header{xmin: r.int64(2), xmax: r.int64(4), rules: string(r[14]), alive: r.int32(9)&headerAlive != 0}
+				c.suspects, c.now = r.int32(9)&headerSuspects != 0, r.time(11)
 			case rowLane:
 				lanes[r.int32(1)-1].read(r)
 			default:
@@ -64,7 +64,7 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 		}
 		return rows.Err()
 	})
-	if err == nil && !alive && c.request.Orphans == nil {
+	if err == nil && !head.alive && c.request.Orphans == nil {
 		err = sessionLost(c.request.Session)
 	}
 	if err != nil {
@@ -77,6 +77,7 @@ func (l *lane) read(r row) {
 	l.found, l.open = r[2] != nil, r.bool(10)
 	if l.found {
 		l.lo, l.hi = r.int64(2), r.int64(4)
+		l.present = r[9] != nil && r.int32(9) != 0
 	}
 }
 

@@ -22,7 +22,8 @@ const claimTemplate = `with me as materialized (
     (select h.seq from {s}.job h where h.queue = n.queue and h.run_at is null{rows} and h.seq >= l.seq
       and h.seq < least(l.seq + n.win, n.bound) order by h.seq desc limit 1) as hi,
     l.seq is not null and exists (select 1 from {s}.job o where o.queue = n.queue and o.run_at is null{rows}
-      and o.seq >= least(l.seq + n.win, n.bound) and o.seq < n.bound) as open
+      and o.seq >= least(l.seq + n.win, n.bound) and o.seq < n.bound) as open,
+    {present} as present
   from unnest($2::int[], $3::bigint[], $4::bigint[], $5::bigint[]) with ordinality n (queue, start, bound, win, ord)
   left join lateral (select j.seq from {s}.job j where j.queue = n.queue and j.run_at is null{rows}
     and j.seq >= n.start and j.seq < n.bound order by j.seq limit 1) l on true
@@ -48,7 +49,7 @@ const claimTemplate = `with me as materialized (
 select 2::smallint, ord::int, seq, id, claim, kind, attempt, crashes::int, requeues, flags::int, started is not null,
   enqueued_at, ready_at, letter, envelope from taken
 union all
-select 1::smallint, ord::int, lo, null, hi, null, null, null, null, null, open, null, null, null, null from lane
+select 1::smallint, ord::int, lo, null, hi, null, null, null, null, present::int, open, null, null, null, null from lane
 union all
 select 0::smallint, 0, pg_snapshot_xmin(w.x)::text::bigint, null, pg_snapshot_xmax(w.x)::text::bigint, null, null, null, null,
   (exists (select 1 from me))::int + 2 * (exists (select 1 from {s}.job where run_at is null and crashes >= 2 and holder is null))::int,
@@ -56,21 +57,24 @@ select 0::smallint, 0, pg_snapshot_xmin(w.x)::text::bigint, null, pg_snapshot_xm
 from pg_current_snapshot() w (x)`
 
 // claimKind tells claims apart by the jobs that they may take.
-type claimKind struct{ opened, rows, which string }
+type claimKind struct{ opened, rows, which, present string }
 
 var (
-	claimAny      = claimKind{which: "j.crashes < 2"}
-	claimSuspects = claimKind{rows: " and crashes >= 2", which: "j.crashes >= 2"}
+	claimAny      = claimKind{which: "j.crashes < 2", present: "null"}
+	claimSuspects = claimKind{rows: " and crashes >= 2", which: "j.crashes >= 2", present: "null"}
 
-	// Orphans have been ready for $8 microseconds, and the session has been open all the while.
+	// Orphans have been ready for $8 microseconds, and the session has been open all the while. Their lanes say whether
+	// there is any job of the kinds.
 	claimOrphans = claimKind{
 		opened: " and opened_at <= now() - $8::bigint * interval '1 microsecond'",
 		which:  "coalesce(j.ready_at, j.enqueued_at) <= now() - $8::bigint * interval '1 microsecond'",
+		present: `exists (select 1 from {s}.job p where p.queue = n.queue and p.run_at is null and p.seq >= l.seq
+      and p.seq < least(l.seq + n.win, n.bound) and p.kind = any ($6::int[]))`,
 	}
 )
 
 func claimText(k claimKind) string {
-	return strings.NewReplacer("{opened}", k.opened, "{rows}", k.rows, "{which}", k.which).Replace(claimTemplate)
+	return strings.NewReplacer("{opened}", k.opened, "{rows}", k.rows, "{which}", k.which, "{present}", k.present).Replace(claimTemplate)
 }
 
 const (

@@ -123,8 +123,9 @@ func answer(group []*groupCall, err error) {
 }
 
 func (s *Store) insertGroup(group []*groupCall) error {
+	ctx := context.WithoutCancel(s.background) // a group that was begun is finished
 	if len(group) == 1 {
-		return s.insert(s.background, group[0].in)
+		return s.insert(ctx, group[0].in)
 	}
 	all := &insertion{store: s, slots: group[0].in.slots}
 	for _, c := range group {
@@ -134,7 +135,7 @@ func (s *Store) insertGroup(group []*groupCall) error {
 		all.full = all.full || c.in.full
 	}
 	all.results = make([]pawl.Enqueued, len(all.jobs))
-	if err := s.insert(s.background, all); err != nil {
+	if err := s.insert(ctx, all); err != nil {
 		return err
 	}
 	rest := all.results

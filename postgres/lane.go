@@ -19,11 +19,12 @@ type lane struct {
 	window int64
 
 	// as it was found
-	found  bool
-	lo, hi int64
-	open   bool
-	last   int64 // of the jobs taken from it
-	taken  int
+	found   bool
+	lo, hi  int64
+	open    bool
+	last    int64 // of the jobs taken from it
+	taken   int
+	present bool // of orphans: there are such jobs, whether they may be taken or not
 }
 
 // note moves the lane's cursor; filled says that the claim had enough before the lane came to its end.

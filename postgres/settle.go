@@ -213,13 +213,33 @@ func (b *settling) settleApart(ctx context.Context, members []int) error {
 		return nil
 	case affectsAll(err) && !errors.Is(err, pawl.ErrInvalid):
 		return err
-	case len(members) == 1:
-		b.results[members[0]] = fmt.Errorf("settle: %w", err)
+	}
+	first, second := b.divide(members, state(err) == lockNotAvailable)
+	if len(first) == 0 || len(second) == 0 {
+		for _, i := range members {
+			b.results[i] = fmt.Errorf("settle: %w", err)
+		}
 		return nil
 	}
-	half := len(members) / 2
-	if err := b.settleApart(ctx, members[:half:half]); err != nil {
+	if err := b.settleApart(ctx, first); err != nil {
 		return err
 	}
-	return b.settleApart(ctx, members[half:])
+	return b.settleApart(ctx, second)
+}
+
+// divide parts members that cannot be settled together. Where a lock did not come free, deaths are parted from the
+// others, and no more: the letters' table may be locked, and trying each member would take as long as each time.
+func (b *settling) divide(members []int, locked bool) (first, second []int) {
+	if !locked {
+		half := len(members) / 2
+		return members[:half:half], members[half:]
+	}
+	for _, i := range members {
+		if b.items[i].Letter == nil {
+			first = append(first, i)
+		} else {
+			second = append(second, i)
+		}
+	}
+	return first, second
 }

@@ -33,6 +33,9 @@ type slot struct {
 	droppable bool
 }
 
+// isDue reports that the slot is to be forgotten or dropped.
+func (t slot) isDue() bool { return t.droppable || t.overAge && !t.retired }
+
 func (t slot) table() string { return "done_" + strconv.Itoa(t.n) }
 
 // slots is what this process knows of them.
@@ -89,11 +92,18 @@ func (s *Store) readSlots(ctx context.Context, q interface {
 },
 ) (all []slot, now time.Time, err error) {
 	began := time.Now()
-	keep := max(s.config.History, remembered) + 2*slotsFresh
-	rows, err := q.Query(ctx, s.sql.selectSlots, keep, slotsLinger)
+	rows, err := q.Query(ctx, s.sql.selectSlots, s.slotAge(), slotsLinger)
 	if err != nil {
 		return nil, now, err
 	}
+	return s.takeSlots(rows, began)
+}
+
+// slotAge is the age of the last row at which a slot is forgotten.
+func (s *Store) slotAge() time.Duration { return max(s.config.History, remembered) + 2*slotsFresh }
+
+// takeSlots reads the answer to selectSlots, which was asked for at began, and keeps it.
+func (s *Store) takeSlots(rows pgx.Rows, began time.Time) (all []slot, now time.Time, err error) {
 	var one slot
 	_, err = pgx.ForEachRow(rows, []any{&one.n, &one.from, &one.until, &one.used, &one.retired, &one.overAge, &one.droppable, &now}, func() error {
 		all = append(all, one)

@@ -20,7 +20,7 @@ type statements struct {
 	closeSession, endSession, seeKindsOf                      string
 	markStarted, writeVerdicts                                string
 	selectEnded, selectReserved, recoverJobs, moveScan        string
-	makeDue, selectNextDue                                    string
+	makeDue, selectNextDue, anyEnded                          string
 	purgeKeys, purgeSessions                                  string
 
 	desk deskStatements
@@ -45,7 +45,7 @@ func newStatements(s schema) statements {
 		closeSession: s.text(closeSession), endSession: s.text(endSession), seeKindsOf: s.text(seeKindsOf),
 		markStarted: s.text(markStarted), writeVerdicts: s.text(writeVerdicts),
 		selectEnded: s.text(selectEnded), selectReserved: s.text(selectReserved), recoverJobs: s.text(recoverJobs), moveScan: s.text(moveScan),
-		makeDue: s.text(makeDue), selectNextDue: s.text(selectNextDue),
+		makeDue: s.text(makeDue), selectNextDue: s.text(selectNextDue), anyEnded: s.text(anyEnded),
 		purgeKeys: s.text(purgeKeys), purgeSessions: s.text(purgeSessions),
 		desk: newDeskStatements(s),
 	}

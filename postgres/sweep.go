@@ -2,11 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
@@ -25,6 +26,7 @@ returning s.id`
     select ctid as tid from {s}.job where run_at <= now() order by run_at, seq limit $1 for update skip locked) d
 )
 update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.tid`
+	anyEnded      = `select exists (select 1 from {s}.session where ended_at is not null and not scanned)`
 	selectNextDue = `select run_at - now() from {s}.job where run_at is not null order by run_at limit 1`
 
 	purgeKeys     = `delete from {s}.key where hash in (select hash from {s}.key where purge_at < now() order by purge_at limit $1 for update skip locked)`
@@ -32,7 +34,7 @@ update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.ti
   select id from {s}.session where ended_at < now() - interval '8 days' and scanned order by id limit $1 for update skip locked)`
 )
 
-// Sweep does a small batch of each duty, in a transaction of its own.
+// Sweep does a small batch of each duty. What is seldom to be done is looked for together, in one round trip.
 func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.SweepReport, error) {
 	if request.Limit <= 0 {
 		request.Limit = 500
@@ -43,9 +45,7 @@ func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.Swee
 		do   func(context.Context, pawl.SweepRequest, *pawl.SweepReport) error
 	}{
 		{"end dead sessions", s.endDead},
-		{"recover jobs", s.recover},
-		{"make due jobs ready", s.makeDue},
-		{"purge", s.purge},
+		{"make due jobs ready, purge", s.sweep},
 	} {
 		if err := duty.do(ctx, request, &report); err != nil {
 			return report, fmt.Errorf("sweep: %s: %w", duty.name, err)
@@ -86,57 +86,79 @@ func (s *Store) endDead(ctx context.Context, request pawl.SweepRequest, report *
 	return err
 }
 
-// makeDue moves scheduled jobs whose time has come to the end of their queues.
-func (s *Store) makeDue(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
+// sweep makes due jobs ready and purges what is over age, and does what it found to be done besides.
+func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
+	var found sweeping
 	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		report.Due, report.NextDue = 0, -1
-		batch := &pgx.Batch{}
-		batch.Queue(s.sql.makeDue, request.Limit)
-		batch.Queue(s.sql.selectNextDue)
-		results := conn.SendBatch(ctx, batch)
-		tag, err := results.Exec()
-		if err != nil {
-			return errors.Join(err, ignoreSame(err, results.Close()))
-		}
-		report.Due = int(tag.RowsAffected())
-		var next time.Duration
-		if err = results.QueryRow().Scan(&next); err == nil {
-			report.NextDue = max(0, next)
-		} else if errors.Is(err, pgx.ErrNoRows) {
-			err = nil
-		}
-		return errors.Join(err, results.Close())
+		found = sweeping{store: s, limit: request.Limit, next: -1}
+		return found.run(ctx, conn)
 	})
 	if err != nil {
 		return err
 	}
-	report.More = report.More || report.Due == request.Limit
-	if report.Due > 0 {
+	report.Due, report.NextDue, report.Purged = int(found.due), found.next, int(found.keys+found.sessions)
+	limit := int64(request.Limit)
+	report.More = report.More || found.due == limit || found.keys == limit || found.sessions == limit
+	if found.due > 0 {
 		s.waker.announce()
+	}
+	if found.stranded {
+		if err := s.recover(ctx, request, report); err != nil {
+			return fmt.Errorf("recover jobs: %w", err)
+		}
+	}
+	if !ahead(found.slots, found.now) {
+		if err := s.keepSlots(ctx); err != nil {
+			return fmt.Errorf("make tables of finished jobs: %w", err)
+		}
+	}
+	if slices.ContainsFunc(found.slots, slot.isDue) {
+		purged, err := s.retireSlots(ctx)
+		report.Purged += purged
+		if err != nil {
+			return fmt.Errorf("retire tables of finished jobs: %w", err)
+		}
 	}
 	return nil
 }
 
-// purge removes what is over age, and makes the tables that will be needed.
-func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
-	if err := s.keepSlots(ctx); err != nil {
-		return err
-	}
-	purged, err := s.retireSlots(ctx)
-	if err != nil {
-		return err
-	}
-	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		for _, statement := range []string{s.sql.purgeKeys, s.sql.purgeSessions} {
-			tag, err := conn.Exec(ctx, statement, request.Limit)
-			if err != nil {
-				return err
-			}
-			purged += int(tag.RowsAffected())
-			report.More = report.More || int(tag.RowsAffected()) == request.Limit
+// sweeping is the part of a sweep that is done each time, and what it finds.
+type sweeping struct {
+	store *Store
+	limit int
+
+	due, keys, sessions int64
+	next                time.Duration // until the next job is due; negative: there is none
+	stranded            bool          // an ended session may still hold jobs
+	slots               []slot
+	now                 time.Time
+}
+
+func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
+	s := w.store
+	batch := &pgx.Batch{}
+	count := func(n *int64) func(pgconn.CommandTag) error {
+		return func(tag pgconn.CommandTag) error {
+			*n = tag.RowsAffected()
+			return nil
 		}
-		return nil
+	}
+	batch.Queue(s.sql.makeDue, w.limit).Exec(count(&w.due))
+	batch.Queue(s.sql.selectNextDue).Query(func(rows pgx.Rows) error {
+		var next time.Duration
+		_, err := pgx.ForEachRow(rows, []any{&next}, func() error {
+			w.next = max(0, next)
+			return nil
+		})
+		return err
 	})
-	report.Purged = purged
-	return err
+	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))
+	batch.Queue(s.sql.purgeSessions, w.limit).Exec(count(&w.sessions))
+	batch.Queue(s.sql.anyEnded).QueryRow(func(row pgx.Row) error { return row.Scan(&w.stranded) })
+	began := time.Now()
+	batch.Queue(s.sql.selectSlots, s.slotAge(), slotsLinger).Query(func(rows pgx.Rows) (err error) {
+		w.slots, w.now, err = s.takeSlots(rows, began)
+		return err
+	})
+	return conn.SendBatch(ctx, batch).Close()
 }
