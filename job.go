@@ -61,9 +61,10 @@ func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *
 	job = &Job{JobInfo: info, runner: runner, logger: logger, deadline: deadline, transition: make(chan struct{}, 1)}
 	job.transition <- struct{}{}
 	c := &jobContext{Context: parent, job: job, done: make(chan struct{})}
-	c.follow = context.AfterFunc(parent, c.close)
+	unfollow := context.AfterFunc(parent, c.close)
 	return c, job, func() bool {
 		defer c.close()
+		defer unfollow()
 		return job.end()
 	}
 }
@@ -72,20 +73,12 @@ func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *
 // is its own, so that contexts derived from it ask its Err and not that of the ctx beneath.
 type jobContext struct {
 	context.Context
-	job    *Job
-	done   chan struct{}
-	once   sync.Once
-	follow func() bool
+	job  *Job
+	done chan struct{}
+	once sync.Once
 }
 
-func (c *jobContext) close() {
-	c.once.Do(func() {
-		close(c.done)
-		if c.follow != nil {
-			c.follow()
-		}
-	})
-}
+func (c *jobContext) close() { c.once.Do(func() { close(c.done) }) }
 
 func (c *jobContext) Deadline() (time.Time, bool) { return c.job.Deadline(), true }
 func (c *jobContext) Done() <-chan struct{}       { return c.done }

@@ -210,6 +210,15 @@ func (h *Host) wakeServers() {
 	}
 }
 
+// wakeHungry is wakeServers for those that could not claim all there was.
+func (h *Host) wakeHungry() {
+	for _, s := range h.servers {
+		if s.hungry.Load() {
+			signal(s.wake)
+		}
+	}
+}
+
 // wakeAlerts says that there may be something to deliver.
 func (h *Host) wakeAlerts() {
 	for _, c := range h.couriers {

@@ -126,13 +126,12 @@ func (s *settler) run(ctx context.Context) {
 			}
 			continue
 		}
-		wasFull := s.full()
 		s.each(fresh, func(batch []*entry) { s.tryOnce(ctx, batch) })
 		s.each(plain, func(batch []*entry) { s.tryOnce(ctx, batch) })
 		budget := splitBudget
 		s.each(suspicious, func(batch []*entry) { s.split(ctx, batch, &budget) })
-		if wasFull && !s.full() {
-			s.host.wakeServers()
+		if !s.full() {
+			s.host.wakeHungry() // some may have seen it full meanwhile
 		}
 	}
 }
