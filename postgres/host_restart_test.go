@@ -116,19 +116,7 @@ func checkEnds(w *world, ids []pawl.ID, runs *ledger) {
 	if err := rows.Err(); err != nil {
 		w.Fatal(err)
 	}
-	views := map[pawl.ID]pawl.JobView{}
-	for page := (pawl.Page{Limit: 1000}); ; {
-		list, err := w.store.Jobs(w.Context(), pawl.JobFilter{}, page)
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, view := range list.Jobs {
-			views[view.ID] = view
-		}
-		if page.After = list.Next; list.Next == "" {
-			break
-		}
-	}
+	views := w.views()
 	w.equal("jobs known", len(views), len(ids))
 	deaths, wrong := 0, 0
 	for n, id := range ids {

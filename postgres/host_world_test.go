@@ -160,11 +160,30 @@ func (w *world) view(id pawl.ID) pawl.JobView {
 	return view
 }
 
+// views returns all jobs, those that have ended too.
+func (w *world) views() map[pawl.ID]pawl.JobView {
+	w.Helper()
+	views := map[pawl.ID]pawl.JobView{}
+	for page := (pawl.Page{Limit: 1000}); ; {
+		list, err := w.store.Jobs(w.Context(), pawl.JobFilter{}, page)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, view := range list.Jobs {
+			views[view.ID] = view
+		}
+		if page.After = list.Next; list.Next == "" {
+			return views
+		}
+	}
+}
+
 // ends checks how every job ended, with how many attempts and crashes.
 func (w *world) ends(ids []pawl.ID, state pawl.JobState, attempt, crashes int) {
 	w.Helper()
+	views := w.views()
 	for i, id := range ids {
-		view := w.view(id)
+		view := views[id]
 		if view.State != state || view.Attempt != attempt || view.Crashes != crashes {
 			w.Errorf("job %d is %s after attempt %d with %d crashes, want %s, %d, %d", i, view.State, view.Attempt, view.Crashes, state, attempt, crashes)
 		}
@@ -258,9 +277,10 @@ func (l *lines) at(level slog.Level) (texts []string) {
 	return texts
 }
 
-// String is all from Warn on, for messages of failed tests.
+// String is the last from Warn on, for messages of failed tests.
 func (l *lines) String() string {
-	return strings.Join(append(l.at(slog.LevelWarn), l.at(slog.LevelError)...), "\n")
+	all := append(l.at(slog.LevelWarn), l.at(slog.LevelError)...)
+	return strings.Join(all[max(0, len(all)-20):], "\n")
 }
 
 func text(record slog.Record) string {
