@@ -363,3 +363,36 @@ func TestDeathsElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// deaf is a store that wakes nobody.
+type deaf struct{ *storetest.Faulty }
+
+func (deaf) Wake(context.Context) (<-chan struct{}, error) { return make(chan struct{}), nil }
+
+// A server that found too much unsettled is woken when that is over, also when it became too much during a write that
+// began with little.
+func TestFullSettlerStallsNobody(t *testing.T) {
+	const tick = 5 * time.Millisecond
+	for round := range 20 { // the order of what happens together differs
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				store := storetest.Fail(w.store)
+				store.Hook("Settle", func(_ context.Context, call func() error) error {
+					time.Sleep(3 * time.Millisecond) // a store that takes its time
+					return call()
+				})
+				w.handle(func(context.Context, workArgs) error {
+					now := time.Now()
+					time.Sleep(now.Truncate(tick).Add(tick).Sub(now)) // all of them end together
+					return nil
+				})
+				w.config.MaxUnsettled, w.config.Servers, w.config.Intervals.Poll = 8, oneServer(12), time.Hour
+				ids := w.putMany(500)
+				h := w.startOn(deaf{store})
+				w.pass(time.Minute)
+				w.equal("done", h.Stats().Succeeded, len(ids))
+				h.clean()
+			})
+		})
+	}
+}
