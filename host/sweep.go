@@ -51,6 +51,7 @@ func (s *sweeper) takeDead() []pawl.SeenSession {
 
 // run sweeps until ctx is done.
 func (s *sweeper) run(ctx context.Context) {
+	s.orphans = time.Now().Add(s.host.config.Orphans.Ready) // no session is old enough before that
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	failures := 0
