@@ -13,12 +13,14 @@ import (
 
 // claimer is the state of this handle's claims. One runs at a time.
 type claimer struct {
-	turn    chan struct{}
-	cursors map[cursorKey]*cursor
-	orphans orphanSearch
-	suspect time.Time    // since when suspects wait without a place among the claimed
-	timer   *time.Timer  // of the next recheck, for idle hosts
-	fronts  atomic.Int64 // grows when this process puts jobs to the front
+	turn      chan struct{}
+	cursors   map[cursorKey]*cursor
+	orphans   orphanSearch
+	suspect   time.Time    // since when suspects wait without a place among the claimed
+	timer     *time.Timer  // of the next recheck, for idle hosts
+	tokens    int64        // the last token that was used
+	tokensEnd int64        // the last that may be
+	fronts    atomic.Int64 // grows when this process puts jobs to the front
 }
 
 type cursorKey struct {

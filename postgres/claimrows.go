@@ -42,7 +42,11 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 		queues[i], starts[i], bounds[i], windows[i] = c.queues[l.queue], l.start, l.bound, l.window
 		l.found, l.open, l.taken, l.present = false, false, 0, false
 	}
-	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit}, more...)
+	tokens, err := c.tokens(ctx, limit)
+	if err != nil {
+		return false, header{}, fmt.Errorf("draw tokens: %w", err)
+	}
+	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit, tokens}, more...)
 	before := len(c.jobs)
 	err = c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		c.jobs, c.places = c.jobs[:before], c.places[:before]
@@ -71,6 +75,26 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 		return false, header{}, err
 	}
 	return len(c.jobs)-before == limit, head, c.nameQueuesAndKinds(ctx, before)
+}
+
+// tokenStretch is how many tokens are drawn at a time; it is the increment of their sequence.
+const tokenStretch = 100_000
+
+// tokens takes so many tokens and returns the one before the first. No claim uses them again, also when it fails.
+func (c *claim) tokens(ctx context.Context, n int) (before int64, err error) {
+	state := c.store.claims
+	if state.tokens+int64(n) > state.tokensEnd {
+		err := c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, c.store.sql.takeTokens).Scan(&state.tokens)
+		})
+		if err != nil {
+			return 0, err
+		}
+		state.tokensEnd = state.tokens + tokenStretch
+	}
+	before = state.tokens
+	state.tokens += int64(n)
+	return before, nil
 }
 
 func (l *lane) read(r row) {

@@ -8,6 +8,11 @@ import "strings"
 // that is open, since what is there comes first. The session is locked against its end only if there is something to
 // take: an idle look writes nothing.
 //
+// It commits without waiting for the disk. What a crash of the server takes back is a reservation that was not settled
+// yet: its settle is refused, and the job is there for others, as after the death of a host. A start mark is on disk
+// before its handler runs, and with it the claim. Tokens come from a stretch that was drawn durably ($8 is the one before
+// the first), so none repeats.
+//
 // $1 is the session, $2-$5 the lanes, $6 the kinds, $7 the number of jobs. The rows of the answer: one header (what 0),
 // one for each lane (1), one for each job (2).
 const claimTemplate = `with me as materialized (
@@ -29,7 +34,7 @@ const claimTemplate = `with me as materialized (
     and j.seq >= n.start and j.seq < n.bound order by j.seq limit 1) l on true
   where exists (select 1 from me) and n.queue <> all ((select paused from rule)::int[])
 ), pick as materialized (
-  select p.tid, lane.ord from lane cross join lateral (
+  select p.tid, lane.ord, row_number() over () as n from lane cross join lateral (
     select j.ctid as tid from {s}.job j
     where j.queue = lane.queue and j.run_at is null and j.seq >= lane.lo and j.seq < lane.stop
       and j.holder is null and j.kind = any ($6::int[]) and {which}
@@ -39,9 +44,9 @@ const claimTemplate = `with me as materialized (
   where lane.ord <= coalesce((select min(ord) from lane where open), 2147483647)
   limit $7
 ), fence as materialized (
-  select 1 from {s}.session where id = $1 and ended_at is null and exists (select 1 from pick) for share
+  select set_config('synchronous_commit', 'off', true) from {s}.session where id = $1 and ended_at is null and exists (select 1 from pick) for share
 ), taken as (
-  update {s}.job j set holder = $1, claim = nextval('{l}.claim_seq'), attempt = j.attempt + 1
+  update {s}.job j set holder = $1, claim = $8 + pick.n, attempt = j.attempt + 1
   from fence, pick where j.ctid = pick.tid
   returning pick.ord, j.seq, j.id, j.claim, j.kind, j.attempt, j.crashes, j.requeues, j.flags, j.started, j.enqueued_at,
     j.ready_at, j.letter, j.envelope
@@ -63,11 +68,11 @@ var (
 	claimAny      = claimKind{which: "j.crashes < 2", present: "null"}
 	claimSuspects = claimKind{rows: " and crashes >= 2", which: "j.crashes >= 2", present: "null"}
 
-	// Orphans have been ready for $8 microseconds, and the session has been open all the while. Their lanes say whether
+	// Orphans have been ready for $9 microseconds, and the session has been open all the while. Their lanes say whether
 	// there is any job of the kinds.
 	claimOrphans = claimKind{
-		opened: " and opened_at <= now() - $8::bigint * interval '1 microsecond'",
-		which:  "coalesce(j.ready_at, j.enqueued_at) <= now() - $8::bigint * interval '1 microsecond'",
+		opened: " and opened_at <= now() - $9::bigint * interval '1 microsecond'",
+		which:  "coalesce(j.ready_at, j.enqueued_at) <= now() - $9::bigint * interval '1 microsecond'",
 		present: `exists (select 1 from {s}.job p where p.queue = n.queue and p.run_at is null and p.seq >= l.seq
       and p.seq < least(l.seq + n.win, n.bound) and p.kind = any ($6::int[]))`,
 	}
@@ -78,6 +83,8 @@ func claimText(k claimKind) string {
 }
 
 const (
+	takeTokens = `select nextval('{l}.claim_seq')`
+
 	// Kinds that nobody has registered for $1 microseconds; with 0, whatever is not in $2.
 	selectOrphanKinds = `select k.name from {s}.kind k
 where k.name <> all ($2::int[]) and ($1::bigint = 0 or coalesce(k.seen_at < now() - $1::bigint * interval '1 microsecond', true)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,10 +33,15 @@ func (s *Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueue
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
-	if in.isPlain() && len(jobs) <= groupLimit {
+	switch {
+	case !in.isPlain() || len(jobs) > groupLimit:
+		err = s.insertInTurn(ctx, in)
+	case s.enqueues.idle() && s.startInsert():
+		err = s.insertSmall(ctx, in) // a lone call needs nobody else
+		s.endInsert()
+	default:
+		in.jobs = slices.Clone(jobs) // the caller may be gone before its group is stored
 		err = s.enqueueInGroup(ctx, in)
-	} else {
-		err = s.insert(ctx, in)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -52,14 +58,50 @@ func checkJobs(jobs []pawl.NewJob) error {
 	return nil
 }
 
-// insert stores the jobs in a transaction of their own, and tells of them.
-func (s *Store) insert(ctx context.Context, in *insertion) error {
+// startInsert takes a place among the enqueues under way, if there is one.
+func (s *Store) startInsert() bool {
+	select {
+	case s.inserts <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Store) endInsert() { <-s.inserts }
+
+// insertInTurn waits for a place and stores the jobs.
+func (s *Store) insertInTurn(ctx context.Context, in *insertion) error {
 	select {
 	case s.inserts <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-s.inserts }()
+	defer s.endInsert()
+	if err := s.insert(ctx, in); err != nil {
+		return err
+	}
+	s.waker.announce()
+	return nil
+}
+
+// insertSmall stores few jobs. Where it may, it notifies others in the same transaction.
+func (s *Store) insertSmall(ctx context.Context, in *insertion) error {
+	in.notify = s.waker.mayNotifyInside()
+	began := time.Now()
+	if err := s.insert(ctx, in); err != nil {
+		return err
+	}
+	if !in.notify {
+		s.waker.announce()
+		return nil
+	}
+	s.waker.notifiedInside(time.Since(began))
+	return nil
+}
+
+// insert stores the jobs in a transaction of their own.
+func (s *Store) insert(ctx context.Context, in *insertion) error {
 	insert := func() error {
 		if in.isPlain() {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, onPgx{conn}) })
@@ -68,7 +110,7 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 	}
 	in.hopeful = time.Now().UnixNano() > s.repeats.Load()
 	err := insert()
-	if state(err) == uniqueViolation && in.hopeful {
+	if in.hopeful && (state(err) == uniqueViolation || state(err) == divisionByZero) {
 		s.repeats.Store(time.Now().Add(repeatsLast).UnixNano())
 		in.hopeful = false
 		err = insert()
@@ -78,9 +120,6 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 		if in.slots, err = s.currentSlots(ctx); err == nil {
 			err = insert()
 		}
-	}
-	if err == nil {
-		s.waker.announce()
 	}
 	return err
 }

@@ -19,6 +19,7 @@ const (
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
 	uniqueViolation      = "23505"
+	divisionByZero       = "22012"
 	undefinedTable       = "42P01"
 	insufficientRights   = "42501"
 )

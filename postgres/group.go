@@ -31,6 +31,12 @@ func (g *grouper) add(c *groupCall) {
 	poke(g.notify)
 }
 
+func (g *grouper) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting) == 0
+}
+
 // take returns what waits, up to a statement's worth.
 func (g *grouper) take() []*groupCall {
 	g.mu.Lock()
@@ -68,7 +74,7 @@ func (g *grouper) withdraw(c *groupCall) bool {
 }
 
 // enqueueInGroup waits for the commit. A caller that gives up before its call was begun has stored nothing; after that
-// it waits for the outcome, which the store's timeouts bound.
+// its jobs may be stored or not.
 func (s *Store) enqueueInGroup(ctx context.Context, in *insertion) error {
 	c := &groupCall{in: in, answer: make(chan struct{})}
 	s.enqueues.add(c)
@@ -76,9 +82,8 @@ func (s *Store) enqueueInGroup(ctx context.Context, in *insertion) error {
 	case <-c.answer:
 		return c.err
 	case <-ctx.Done():
-		if s.enqueues.withdraw(c) {
-			return context.Cause(ctx)
-		}
+		s.enqueues.withdraw(c)
+		return context.Cause(ctx)
 	case <-s.background.Done():
 		if s.enqueues.withdraw(c) {
 			return pawl.ErrClosed
@@ -96,9 +101,19 @@ func (s *Store) runGroups() {
 		case <-s.background.Done():
 			return
 		}
-		for group := s.enqueues.take(); len(group) > 0; group = s.enqueues.take() {
+		s.serveGroups()
+	}
+}
+
+// serveGroups stores what waits, as long as something does. What comes in while it waits for its place joins.
+func (s *Store) serveGroups() {
+	for !s.enqueues.idle() {
+		s.inserts <- struct{}{}
+		group := s.enqueues.take()
+		if len(group) > 0 {
 			s.storeGroup(group)
 		}
+		s.endInsert()
 	}
 }
 
@@ -125,7 +140,7 @@ func answer(group []*groupCall, err error) {
 func (s *Store) insertGroup(group []*groupCall) error {
 	ctx := context.WithoutCancel(s.background) // a group that was begun is finished
 	if len(group) == 1 {
-		return s.insert(ctx, group[0].in)
+		return s.insertSmall(ctx, group[0].in)
 	}
 	all := &insertion{store: s, slots: group[0].in.slots}
 	for _, c := range group {
@@ -135,13 +150,14 @@ func (s *Store) insertGroup(group []*groupCall) error {
 		all.full = all.full || c.in.full
 	}
 	all.results = make([]pawl.Enqueued, len(all.jobs))
-	if err := s.insert(ctx, all); err != nil {
+	if err := s.insertSmall(ctx, all); err != nil {
 		return err
 	}
 	rest := all.results
 	for _, c := range group {
 		n := len(c.in.jobs)
-		c.in.results, rest = rest[:n:n], rest[n:]
+		copy(c.in.results, rest[:n])
+		rest = rest[n:]
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ const (
 	insertPlain = `insert into {s}.job (id, queue, kind, flags, envelope)
 select * from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[])`
 
+	insertOne = `insert into {s}.job (id, queue, kind, flags, envelope) values ($1, $2, $3, $4, $5)`
+
 	// Zeros stand for nulls. $6 are delays and $7 and $8 are times, all in microseconds.
 	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey)
 select id, queue, kind, flags, envelope, case when due > now() then due end,
@@ -41,6 +43,12 @@ from (select *, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 m
   select u.id from unnest($1::uuid[]) u (id), lateral ({union} limit 1) d)
 delete from {s}.job j using ended where j.id = ended.id returning j.id`
 	endedTerm = `select 1 from {t} where id = u.id`
+
+	// Where none is expected, one divides by zero and so ends the transaction.
+	refuseEnded = `select 1 / (1 - count(*)::int) from (
+  select 1 from unnest($1::uuid[]) u (id), lateral ({union} limit 1) d limit 1) ended`
+	refuseOne = `select 1 / (1 - (false{or})::int) from (values ($1::uuid)) u (id)`
+	orTerm    = ` or exists (select 1 from {t} where id = u.id)`
 )
 
 // insertion is the storing of one or several calls' jobs, all or none.
@@ -146,7 +154,13 @@ func (in *insertion) insertRows(ctx context.Context, x execer, rows []int) error
 			insert.row = nil
 		}
 		steps = append(steps, insert)
-		if len(in.slots.live) > 0 {
+		switch {
+		case len(in.slots.live) == 0:
+		case in.hopeful && insert.sql == in.store.sql.insertOne:
+			steps = append(steps, step{sql: in.slots.texts.refuseOne, args: insert.args[:1]})
+		case in.hopeful:
+			steps = append(steps, step{sql: in.slots.texts.refuseEnded, args: insert.args[:1]})
+		default:
 			steps = append(steps, step{sql: in.slots.texts.removeEnded, args: insert.args[:1], row: func(scan func(...any) error) error {
 				removed++
 				err := scan(&one)
@@ -182,6 +196,10 @@ func (in *insertion) mark(rows []int, there map[pawl.ID]bool, stored, removed in
 // statement is the insert of the jobs at these indices.
 func (in *insertion) statement(rows []int) step {
 	n := len(rows)
+	if job := &in.jobs[rows[0]]; n == 1 && in.hopeful && !in.full {
+		i := rows[0]
+		return step{sql: in.store.sql.insertOne, args: []any{[16]byte(job.ID), in.queues[i], in.kinds[i], flagsOf(job), job.Envelope}}
+	}
 	ids, queues, kinds := make(idList, n), make([]int32, n), make([]int32, n)
 	flags, envelopes := make([]int16, n), make([][]byte, n)
 	for r, i := range rows {

@@ -17,9 +17,10 @@ const (
 	lockKeys = `insert into {s}.key (hash, purge_at) select h, now() + interval '1 day' from unnest($1::uuid[]) h
 on conflict (hash) do update set purge_at = greatest(key.purge_at, excluded.purge_at)`
 
-	selectKnown = `select u.id, exists (select 1 from {s}.job j where j.id = u.id)
-from unnest($1::uuid[]) u (id) where exists (select 1 from {s}.job j where j.id = u.id){or}`
-	knownTerm = ` or exists (select 1 from {t} where id = u.id)`
+	// A job that lives is named before one that has ended.
+	selectKnown = `select u.id, known.living from unnest($1::uuid[]) u (id), lateral (
+  select true as living from {s}.job j where j.id = u.id{known} limit 1) known`
+	knownTerm = ` union all select false from {t} where id = u.id`
 
 	selectHolders = `select ukey, id from {s}.job where ukey = any($1::uuid[]) and (flags & 16 = 0 or holder is null)
 union all

@@ -7,10 +7,10 @@ type statements struct {
 	insertNames, selectNumbers, insertKinds, selectTexts      string
 	selectSlots, markSlot, insertSlot, retireSlot, forgetSlot string
 	insertPlain, insertPlainUnless                            string
-	insertFull, insertFullUnless                              string
+	insertFull, insertFullUnless, insertOne                   string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
 	forgetAttempts, forgetVerdicts                            string
-	claim, claimSuspect, claimOrphan                          string
+	claim, claimSuspect, claimOrphan, takeTokens              string
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
 	putBack, insertRecords, trimRecords                       string
 	endJobs                                                   string
@@ -32,10 +32,11 @@ func newStatements(s schema) statements {
 		selectSlots: s.text(selectSlots), markSlot: s.text(markSlot), insertSlot: s.text(insertSlot),
 		retireSlot: s.text(retireSlot), forgetSlot: s.text(forgetSlot),
 		insertPlain: s.text(insertPlain), insertPlainUnless: s.text(insertPlain + unlessThere),
-		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere),
+		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere), insertOne: s.text(insertOne),
 		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)),
+		takeTokens:        s.text(takeTokens),
 		selectOrphanKinds: s.text(selectOrphanKinds), selectAttempts: s.text(selectAttempts), selectVerdicts: s.text(selectVerdicts),
 		putBack: s.text(putBack), insertRecords: s.text(insertRecords), trimRecords: s.text(trimRecords),
 		endJobs:     s.text(endJobs),
@@ -53,7 +54,9 @@ func newStatements(s schema) statements {
 
 // slotTexts are the texts of statements that name the tables of finished jobs.
 type slotTexts struct {
-	removeEnded, selectKnown string
+	removeEnded, refuseEnded string
+	refuseOne                string
+	selectKnown              string
 	settleDone, insertEnded  string // insertEnded is "" without a table to write to
 }
 
@@ -66,13 +69,14 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 	fill := func(template string) string {
 		return s.text(strings.NewReplacer(
 			"{union}", t.each(endedTerm, " union all "),
-			"{or}", t.each(knownTerm, ""),
+			"{known}", t.each(knownTerm, ""),
+			"{or}", t.each(orTerm, ""),
 			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
 		).Replace(template))
 	}
 	out := slotTexts{selectKnown: fill(selectKnown), settleDone: fill(settleForgotten)}
 	if len(t.live) > 0 {
-		out.removeEnded = fill(removeEnded)
+		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)
 	}
 	if t.current >= 0 {
 		out.settleDone, out.insertEnded = fill(settleDone), fill(insertEnded)

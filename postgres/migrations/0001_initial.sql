@@ -10,7 +10,7 @@ create table {s}.name (
 -- moves to the band below zero (seq - 2^62). What a claim writes is in no index, and pages are kept half empty, so
 -- that a claim is a heap-only update; a delete ends the job.
 create sequence {s}.job_seq;
-create sequence {s}.claim_seq cache 1000;
+create sequence {s}.claim_seq increment 100000;
 create table {s}.job (
   id          uuid        primary key,
   seq         bigint      not null default nextval('{l}.job_seq'),
