@@ -54,11 +54,15 @@ const (
 	laneSuspect  = 2
 )
 
+// claimLimit bounds one claim: it is one transaction, and draws as many tokens as it may take jobs.
+const claimLimit = 10_000
+
 // Claim reserves ready jobs for the session.
 func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Claimed, error) {
 	if request.Max < 1 {
 		return pawl.Claimed{}, &pawl.FieldError{Field: "max", Value: request.Max, Rule: "must be at least 1"}
 	}
+	request.Max = min(request.Max, claimLimit)
 	var c claim
 	live := false
 	err := s.write(ctx, func(ctx context.Context, w *writer) (err error) {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -158,7 +159,18 @@ func (in *insertion) runAt(job *pawl.NewJob) any {
 
 // wholeMillis rounds up: a wait is never shortened.
 func wholeMillis(d time.Duration) int64 {
-	return int64((max(d, 0) + time.Millisecond - 1) / time.Millisecond)
+	d = max(d, 0)
+	whole := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		whole++
+	}
+	return whole
+}
+
+// longMillis is a wait of so many milliseconds. One that is longer than a Duration can be (292 years) is as long as it
+// can be, and one that is over is none.
+func longMillis(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // markRepeated finds the rows that were left out because their ids are taken.

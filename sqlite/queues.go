@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/pawljobs/pawl"
 )
@@ -98,7 +97,7 @@ func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView
 			if err != nil {
 				return err
 			}
-			view.OldestReady = max(view.OldestReady, time.Duration(at-oldest)*time.Millisecond)
+			view.OldestReady = max(view.OldestReady, longMillis(at-oldest))
 		}
 	}
 	return nil

@@ -185,7 +185,7 @@ func (s *Store) makeDue(ctx context.Context, request pawl.SweepRequest, report *
 		}
 		runAt, found, err := selectOne(ctx, w, scanValue[int64], selectNext)
 		if found {
-			next = max(0, time.Duration(runAt-at)*time.Millisecond)
+			next = longMillis(runAt - at)
 		}
 		return err
 	})
