@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"time"
 )
@@ -69,8 +70,11 @@ func Permanent(err error) error { return classified(ClassPermanent, 0, err) }
 func Transient(err error) error { return classified(ClassTransient, 0, err) }
 
 // RetryAfter is Transient with a least wait, such as a server's Retry-After. The retry curve still counts the
-// attempt, and where it says longer, it wins. RetryAfter(nil, d) is nil; a negative d counts as 0.
-func RetryAfter(err error, d time.Duration) error { return classified(ClassTransient, max(d, 0), err) }
+// attempt, and where it says longer, it wins. RetryAfter(nil, d) is nil; a negative d counts as 0,
+// one above 10 years as 10 years.
+func RetryAfter(err error, d time.Duration) error {
+	return classified(ClassTransient, min(max(d, 0), maxWait), err)
+}
 
 func classified(class Class, after time.Duration, err error) error {
 	if err == nil {
@@ -87,7 +91,8 @@ func classified(class Class, after time.Duration, err error) error {
 type Classifier func(error) Class
 
 // Classify returns err as it is when it carries a class already or no classifier knows it, and otherwise err wrapped
-// in the class that the first classifier gave. A classifier that panics is passed over.
+// in the class that the first classifier gave. A classifier that panics, or ends its goroutine, is
+// passed over.
 func Classify(err error, classifiers ...Classifier) error {
 	if err == nil || ClassOf(err) != ClassUnknown {
 		return err
@@ -100,13 +105,20 @@ func Classify(err error, classifiers ...Classifier) error {
 	return err
 }
 
-func askSafely(classify Classifier, err error) (class Class) {
-	defer func() {
-		if recover() != nil {
-			class = ClassUnknown
-		}
+// askSafely asks in a goroutine of its own, so that neither a panic nor runtime.Goexit gets further.
+func askSafely(classify Classifier, err error) Class {
+	answer := make(chan Class, 1)
+	go func() {
+		class := ClassUnknown
+		defer func() {
+			if recover() != nil {
+				class = ClassUnknown
+			}
+			answer <- class
+		}()
+		class = classify(err)
 	}()
-	return classify(err)
+	return <-answer
 }
 
 // ClassOf returns the class that an error carries: the outermost one in its chain wins, and a joined error is
@@ -168,6 +180,40 @@ func (c classification) join(other classification) classification {
 	}
 	out.after = max(c.after, other.after)
 	return out
+}
+
+// ChainHas reports whether target is in the chain of err, as errors.Is does, but by identity alone and in bounded time:
+// it calls no Is method, and a chain that leads back to itself ends.
+func ChainHas(err, target error) bool {
+	budget := chainLimit
+	return chainHas(err, target, &budget)
+}
+
+func chainHas(err, target error, budget *int) bool {
+	for err != nil && *budget > 0 {
+		*budget--
+		if reflect.TypeOf(err) == reflect.TypeOf(target) && reflect.TypeOf(err).Comparable() && same(err, target) {
+			return true
+		}
+		parts, inner := unwrap(err)
+		for _, part := range parts {
+			if chainHas(part, target, budget) {
+				return true
+			}
+		}
+		err = inner
+	}
+	return false
+}
+
+// same compares; values of a comparable type can still hold one that is not.
+func same(a, b error) (equal bool) {
+	defer func() {
+		if recover() != nil {
+			equal = false
+		}
+	}()
+	return a == b
 }
 
 // unwrap returns what err wraps: several parts, or one error. A method that panics wraps nothing.

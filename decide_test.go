@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -223,6 +224,45 @@ type evil struct{}
 func (evil) Error() string { panic("no text") }
 func (evil) Unwrap() error { panic("no inner error") }
 
+func TestChainHas(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"nil", nil, false},
+		{"itself", errBoom, true},
+		{"wrapped", fmt.Errorf("x: %w", pawl.Permanent(errBoom)), true},
+		{"joined", errors.Join(context.Canceled, fmt.Errorf("x: %w", errBoom)), true},
+		{"another", context.Canceled, false},
+		{"a circle", circle(), false},
+		{"10,000 levels", wrapMany(errBoom, 10_000), true},
+		{"an Unwrap that panics", evil{}, false},
+		{"not comparable", uncomparable{errBoom}, false},
+	} {
+		if got := pawl.ChainHas(row.err, errBoom); got != row.want {
+			t.Errorf("%s: got %v", row.name, got)
+		}
+	}
+	if pawl.ChainHas(uncomparable{}, uncomparable{}) {
+		t.Error("errors that cannot be compared are the same")
+	}
+}
+
+type uncomparable []error
+
+func (uncomparable) Error() string { return "uncomparable" }
+
+// A wait that is longer than anybody's patience is still a wait.
+func TestRetryAfterIsBounded(t *testing.T) {
+	t.Parallel()
+	outcome := pawl.Decide(exact(6, time.Minute), pawl.Facts{Attempt: 1}, pawl.RetryAfter(errBoom, math.MaxInt64))
+	if retry, ok := outcome.(pawl.Retry); !ok || retry.After < 365*24*time.Hour || noon.Add(retry.After).Before(noon) {
+		t.Errorf("got %v", outcome)
+	}
+}
+
 func TestWrappersKeepNilAndIdentity(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(error) error{
@@ -242,6 +282,7 @@ func TestClassifiersAreAskedInOrder(t *testing.T) {
 	t.Parallel()
 	unsure := func(error) pawl.Class { return pawl.ClassUnknown }
 	panics := func(error) pawl.Class { panic("x") }
+	exits := func(error) pawl.Class { runtime.Goexit(); return pawl.ClassPermanent }
 	permanent := func(error) pawl.Class { return pawl.ClassPermanent }
 	transient := func(error) pawl.Class { return pawl.ClassTransient }
 	for _, row := range []struct {
@@ -251,7 +292,7 @@ func TestClassifiersAreAskedInOrder(t *testing.T) {
 		want pawl.Class
 	}{
 		{"nobody", errBoom, nil, pawl.ClassUnknown},
-		{"the first that knows", errBoom, []pawl.Classifier{unsure, panics, permanent, transient}, pawl.ClassPermanent},
+		{"the first that knows", errBoom, []pawl.Classifier{unsure, panics, exits, permanent, transient}, pawl.ClassPermanent},
 		{"the error itself first", pawl.Transient(errBoom), []pawl.Classifier{permanent}, pawl.ClassTransient},
 		{"nil", nil, []pawl.Classifier{permanent}, pawl.ClassUnknown},
 	} {

@@ -1,6 +1,9 @@
 package pawl
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Errors that say what happened. Test for them with errors.Is; they come wrapped with the job or the letter that
 // they are about. Those that are faults of a call, and not of the world, count as permanent when a handler returns
@@ -92,8 +95,29 @@ type PanicError struct {
 	Stack string // of the goroutine that panicked, as runtime/debug prints it
 }
 
-// Error prints the value. A String or Error method that panics itself is reported in the text, as fmt does.
-func (e *PanicError) Error() string { return "panic: " + fmt.Sprint(e.Value) }
+// Error prints the value where it is an error, has a String method, or is of a basic type, and else its type: printing a
+// value that contains itself would never end. A method that panics itself is reported in the text.
+func (e *PanicError) Error() string { return "panic: " + panicText(e.Value) }
+
+func panicText(value any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("(the text of a %T panicked)", value)
+		}
+	}()
+	switch v := value.(type) {
+	case nil:
+		return "nil"
+	case error:
+		return v.Error()
+	case fmt.Stringer:
+		return v.String()
+	}
+	if kind := reflect.TypeOf(value).Kind(); kind <= reflect.Complex128 || kind == reflect.String {
+		return fmt.Sprint(value)
+	}
+	return fmt.Sprintf("a value of type %T", value)
+}
 
 // Unwrap returns the panic's value where it is an error.
 func (e *PanicError) Unwrap() error {

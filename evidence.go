@@ -73,7 +73,7 @@ func typeName(err error) string { return fmt.Sprintf("%T", err) }
 func errorText(err error) (text string) {
 	defer func() {
 		if v := recover(); v != nil {
-			text = fmt.Sprintf("(the Error method of %T panicked: %s)", err, fmt.Sprint(v))
+			text = fmt.Sprintf("(the Error method of %T panicked: %s)", err, panicText(v))
 		}
 	}()
 	return err.Error()

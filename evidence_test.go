@@ -12,6 +12,12 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
+func selfish() []any {
+	v := make([]any, 1)
+	v[0] = v
+	return v
+}
+
 type badString struct{}
 
 func (badString) String() string { panic("no string") }
@@ -21,17 +27,18 @@ func TestEvidenceIsAlwaysStorable(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("ä", 5<<19)
 	for name, err := range map[string]error{
-		"NUL":                         errors.New("a\x00b"),
-		"invalid UTF-8":               errors.New("a\xff\xfeb"),
-		"5 MB":                        errors.New(huge),
-		"chain of 10,000":             wrapMany(errBoom, 10_000),
-		"a circle":                    circle(),
-		"an Error method that panics": evil{},
-		"panic with a nil error":      &pawl.PanicError{Value: error(nil)},
-		"panic with a bad String":     &pawl.PanicError{Value: badString{}},
-		"panic with a bad Error":      &pawl.PanicError{Value: evil{}},
-		"a huge stack":                &pawl.PanicError{Value: "x", Stack: huge},
-		"joined":                      errors.Join(errBoom, evil{}, errors.New(huge)),
+		"NUL":                                  errors.New("a\x00b"),
+		"invalid UTF-8":                        errors.New("a\xff\xfeb"),
+		"5 MB":                                 errors.New(huge),
+		"chain of 10,000":                      wrapMany(errBoom, 10_000),
+		"a circle":                             circle(),
+		"an Error method that panics":          evil{},
+		"panic with a nil error":               &pawl.PanicError{Value: error(nil)},
+		"panic with a bad String":              &pawl.PanicError{Value: badString{}},
+		"panic with a bad Error":               &pawl.PanicError{Value: evil{}},
+		"panic with a value that holds itself": &pawl.PanicError{Value: selfish()},
+		"a huge stack":                         &pawl.PanicError{Value: "x", Stack: huge},
+		"joined":                               errors.Join(errBoom, evil{}, errors.New(huge)),
 	} {
 		e := pawl.NewEvidence(err)
 		for field, text := range map[string]string{"type": e.Type, "message": e.Message, "detail": e.Detail} {

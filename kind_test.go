@@ -114,6 +114,7 @@ func TestEnqueueRefusesBadInput(t *testing.T) {
 		{"run at", good, []pawl.Option{pawl.RunAt(time.Time{})}},
 		{"retry for", good, []pawl.Option{pawl.RetryFor(0)}},
 		{"retry until", good, []pawl.Option{pawl.RetryUntil(past)}}, // case 7
+		{"retry until", good, []pawl.Option{pawl.RetryUntil(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC))}},
 		{"retry until", good, []pawl.Option{pawl.RetryUntil(future), pawl.Delay(2 * time.Hour)}},
 		{"retry until", good, []pawl.Option{pawl.RetryFor(time.Hour), pawl.RunAt(time.Now().Add(2 * time.Hour))}},
 		{"kind", pawl.NewKind[mailArgs]("", pawl.Policy{}), nil},

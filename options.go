@@ -101,8 +101,11 @@ func Timeout(limit time.Duration) Option {
 // RetryUntil is the time after which the job may not be started any more. It must lie after its run-at.
 func RetryUntil(t time.Time) Option {
 	return func(d *dispatch) {
-		if t.IsZero() || t.Year() > 9999 {
+		switch {
+		case t.IsZero() || t.Year() > 9999:
 			d.refuse("retry until", t, "must be a time before the year 10000")
+		case t.Unix() < 0:
+			d.refuse("retry until", t, "must be in the future")
 		}
 		d.envelope.RetryUntil, d.policy.RetryFor = t, 0
 	}

@@ -120,6 +120,7 @@ func (a *attempt) bury(end *death) {
 	a.mu.Unlock()
 	if lost {
 		a.host.held.drop(a.job.Token)
+		a.freeSuspect()
 		return
 	}
 	if end.letter == nil {

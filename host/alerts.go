@@ -115,8 +115,12 @@ func (c *courier) call(task pawl.AlertTask) error {
 	done := make(chan error, 1)
 	c.strays <- struct{}{}
 	go func() {
-		defer func() { <-c.strays }()
-		done <- deliverSafely(ctx, c.sink, pawl.Alert{Key: task.Key, Attempt: task.Attempt, Letters: []pawl.DeadLetter{task.Letter}})
+		err := pawl.ErrGoexit
+		defer func() {
+			<-c.strays
+			done <- err
+		}()
+		err = deliverSafely(ctx, c.sink, pawl.Alert{Key: task.Key, Attempt: task.Attempt, Letters: []pawl.DeadLetter{task.Letter}})
 	}()
 	select {
 	case err := <-done:
@@ -139,17 +143,12 @@ func (c *courier) call(task pawl.AlertTask) error {
 }
 
 func deliverSafely(ctx context.Context, sink pawl.Sink, alert pawl.Alert) (err error) {
-	returned := false
 	defer func() {
 		if value := recover(); value != nil {
 			err = &pawl.PanicError{Value: value, Stack: string(debug.Stack())}
-		} else if !returned {
-			err = pawl.ErrGoexit
 		}
 	}()
-	err = sink.Deliver(ctx, alert)
-	returned = true
-	return err
+	return sink.Deliver(ctx, alert)
 }
 
 // settle records what became of deliveries. What cannot be recorded is delivered again, under the same key, when the

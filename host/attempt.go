@@ -70,6 +70,10 @@ func (a *attempt) begin() {
 
 // run calls the handler, unless the attempt was lost or given back meanwhile.
 func (a *attempt) run() {
+	if _, fresh := a.host.presence.fresh(); !fresh { // the process was stopped since the claim
+		a.unstarted()
+		return
+	}
 	timeout := a.envelope.Policy.Timeout
 	if timeout <= 0 {
 		timeout = pawl.DefaultPolicy().Timeout
@@ -178,6 +182,7 @@ func (a *attempt) conclude(end phase) (before phase, first bool) {
 
 // returned is called in the handler's goroutine with what the handler returned.
 func (a *attempt) returned(err error) {
+	_ = textOf(err) // an Error method that blocks does so while the timeout still watches
 	if _, first := a.conclude(over); !first {
 		a.returnedLate(err)
 		return
@@ -232,6 +237,7 @@ func (a *attempt) finish(finished bool, ending pawl.Ending, cause, err error) {
 	case lost:
 		outcome = nil
 		a.host.held.drop(a.job.Token)
+		a.freeSuspect()
 	default:
 		if ending == pawl.EndTimedOut {
 			a.host.counters.timedOut.Add(1)
@@ -247,15 +253,25 @@ func (a *attempt) finish(finished bool, ending pawl.Ending, cause, err error) {
 func (a *attempt) drop() {
 	if _, first := a.conclude(over); first {
 		a.host.held.drop(a.job.Token)
+		a.freeSuspect()
 		a.release()
+	}
+}
+
+// freeSuspect gives the place of a suspect to another, once its end is recorded: until then a crash would be charged to
+// it, and must not be to the next one too.
+func (a *attempt) freeSuspect() {
+	a.mu.Lock()
+	held := a.suspect
+	a.suspect = false
+	a.mu.Unlock()
+	if held {
+		a.host.suspects.free()
 	}
 }
 
 // release gives the attempt's slot to another.
 func (a *attempt) release() {
-	if a.suspect {
-		a.host.suspects.free()
-	}
 	if a.server != nil {
 		a.server.release()
 	}
@@ -285,16 +301,10 @@ func panicked(err error) bool {
 // textOf is an error's text in a form that can be logged, whatever the error is.
 func textOf(err error) string { return pawl.NewEvidence(err).Message }
 
-// explain adds to a bare error of the context why it ended; the class has been decided before. A handler's error
-// may have an Is method that panics.
-func explain(cause, err error) (explained error) {
-	defer func() {
-		if recover() != nil {
-			explained = err
-		}
-	}()
-	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	if cause == nil || !ended || errors.Is(err, cause) {
+// explain adds to a bare error of the context why it ended; the class has been decided before.
+func explain(cause, err error) error {
+	ended := pawl.ChainHas(err, context.Canceled) || pawl.ChainHas(err, context.DeadlineExceeded)
+	if cause == nil || !ended || pawl.ChainHas(err, cause) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", err, cause)

@@ -8,6 +8,9 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
+// mostWorkers of one server.
+const mostWorkers = 100_000
+
 // rung is one duration of a ladder, by the name that a user of the API knows.
 type rung struct {
 	name  string
@@ -89,8 +92,8 @@ func checkServers(servers []Server) error {
 				errs = append(errs, &pawl.FieldError{Field: field + ".Queues", Value: queue, Rule: "every name must have 1 to 128 bytes"})
 			}
 		}
-		if s.Workers < 1 {
-			errs = append(errs, &pawl.FieldError{Field: field + ".Workers", Value: s.Workers, Rule: "must be at least 1"})
+		if s.Workers < 1 || s.Workers > mostWorkers {
+			errs = append(errs, &pawl.FieldError{Field: field + ".Workers", Value: s.Workers, Rule: "must be from 1 to 100,000"})
 		}
 	}
 	return errors.Join(errs...)

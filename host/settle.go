@@ -263,6 +263,8 @@ func (s *settler) postpone(batch []*entry, err error) {
 		switch {
 		case s.gone:
 			s.forget(e, errGone())
+		case e.waiter != nil && errors.Is(err, pawl.ErrBusy): // perhaps the handler itself holds the lock
+			s.forget(e, err)
 		case e.withdrawn:
 			s.forget(e, errWithdrawn)
 		default:

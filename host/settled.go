@@ -162,6 +162,9 @@ func (s *settler) settled(e *entry) {
 		}
 		h.wakeAlerts()
 	}
+	if e.attempt != nil {
+		e.attempt.freeSuspect()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(e, nil)
@@ -184,6 +187,7 @@ func (s *settler) lost(e *entry, err error) {
 	h := s.host
 	h.counters.leasesLost.Add(1)
 	if e.attempt != nil {
+		e.attempt.freeSuspect()
 		e.attempt.log.Warn("the end of an attempt is refused: its reservation was lost", "outcome", outcomeName(e.Outcome), "error", err)
 	}
 	s.mu.Lock()

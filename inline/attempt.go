@@ -107,7 +107,7 @@ func (a *attempt) work(ctx context.Context, envelope pawl.Envelope, facts pawl.F
 	facts.Now = time.Now()
 	said := pawl.Classify(err, a.queue.classifiers...)
 	outcome := pawl.Decide(oneTry(envelope.Policy), facts, said)
-	if facts.Ending == pawl.EndTimedOut && !errors.Is(said, pawl.ErrTimeout) {
+	if facts.Ending == pawl.EndTimedOut && !pawl.ChainHas(said, pawl.ErrTimeout) {
 		said = fmt.Errorf("%w (%w)", said, pawl.ErrTimeout)
 	}
 	return a.die(ctx, outcome, a.record(facts.Ending, said), said)
