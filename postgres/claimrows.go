@@ -24,13 +24,18 @@ const (
 const (
 	headerAlive    = 1
 	headerSuspects = 2
+	headerTimely   = 4
 )
+
+// errEpoch refuses a claim that was overtaken by a beat that reconciled.
+var errEpoch = errors.New("the session has looked for lost claims since; the next beat clears that up")
 
 // header is what a claim's statement says of its moment.
 type header struct {
 	xmin, xmax int64
 	rules      string // the switches of kinds
 	alive      bool   // the session has not ended
+	timely     bool   // and this is its epoch
 }
 
 // exec runs a claim's statement along lanes, adds the jobs, and notes what was found in the lanes. It reports whether
@@ -46,7 +51,7 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 	if err != nil {
 		return false, header{}, fmt.Errorf("draw tokens: %w", err)
 	}
-	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit, tokens}, more...)
+	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit, tokens, c.store.held.epoch(c.request.Session)}, more...)
 	before := len(c.jobs)
 	err = c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		c.jobs, c.places = c.jobs[:before], c.places[:before]
@@ -58,8 +63,9 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 		for rows.Next() {
 			switch r := row(rows.RawValues()); r.int16(0) {
 			case rowHeader:
-				head = header{xmin: r.int64(2), xmax: r.int64(4), rules: string(r[14]), alive: r.int32(9)&headerAlive != 0}
-				c.suspects, c.now = r.int32(9)&headerSuspects != 0, r.time(11)
+				flags := r.int32(9)
+				head = header{xmin: r.int64(2), xmax: r.int64(4), rules: string(r[14]), alive: flags&headerAlive != 0, timely: flags&headerTimely != 0}
+				c.suspects, c.now = flags&headerSuspects != 0, r.time(11)
 			case rowLane:
 				lanes[r.int32(1)-1].read(r)
 			default:
@@ -70,6 +76,9 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 	})
 	if err == nil && !head.alive && c.request.Orphans == nil {
 		err = sessionLost(c.request.Session)
+	}
+	if err == nil && head.alive && !head.timely {
+		err = errEpoch
 	}
 	if err != nil {
 		return false, header{}, err

@@ -13,10 +13,14 @@ import "strings"
 // before its handler runs, and with it the claim. Tokens come from a stretch that was drawn durably ($8 is the one before
 // the first), so none repeats.
 //
+// A claim that the network delivers after its host has given it up and looked for what it took would take jobs that
+// nobody knows of. That look begins a new epoch of the session, and claims of an earlier one ($9; negative: of any) take
+// nothing.
+//
 // $1 is the session, $2-$5 the lanes, $6 the kinds, $7 the number of jobs. The rows of the answer: one header (what 0),
 // one for each lane (1), one for each job (2).
 const claimTemplate = `with me as materialized (
-  select 1 from {s}.session where id = $1 and ended_at is null{opened}
+  select $9::bigint < 0 or epoch = $9 as timely from {s}.session where id = $1 and ended_at is null{opened}
 ), rule as materialized (
   select coalesce(array_agg(name) filter (where what = 'kind' and not value), '{}') as off_kinds,
     coalesce(array_agg(name) filter (where what = 'kind' and value), '{}') as on_kinds,
@@ -32,7 +36,7 @@ const claimTemplate = `with me as materialized (
   from unnest($2::int[], $3::bigint[], $4::bigint[], $5::bigint[]) with ordinality n (queue, start, bound, win, ord)
   left join lateral (select j.seq from {s}.job j where j.queue = n.queue and j.run_at is null{rows}
     and j.seq >= n.start and j.seq < n.bound order by j.seq limit 1) l on true
-  where exists (select 1 from me) and n.queue <> all ((select paused from rule)::int[])
+  where exists (select 1 from me where timely) and n.queue <> all ((select paused from rule)::int[])
 ), pick as materialized (
   select p.tid, lane.ord, row_number() over () as n from lane cross join lateral (
     select j.ctid as tid from {s}.job j
@@ -44,7 +48,8 @@ const claimTemplate = `with me as materialized (
   where lane.ord <= coalesce((select min(ord) from lane where open), 2147483647)
   limit $7
 ), fence as materialized (
-  select set_config('synchronous_commit', 'off', true) from {s}.session where id = $1 and ended_at is null and exists (select 1 from pick) for share
+  select set_config('synchronous_commit', 'off', true) from {s}.session where id = $1 and ended_at is null
+    and ($9::bigint < 0 or epoch = $9) and exists (select 1 from pick) for share
 ), taken as (
   update {s}.job j set holder = $1, claim = $8 + pick.n, attempt = j.attempt + 1
   from fence, pick where j.ctid = pick.tid
@@ -57,7 +62,8 @@ union all
 select 1::smallint, ord::int, lo, null, hi, null, null, null, null, present::int, open, null, null, null, null from lane
 union all
 select 0::smallint, 0, pg_snapshot_xmin(w.x)::text::bigint, null, pg_snapshot_xmax(w.x)::text::bigint, null, null, null, null,
-  (exists (select 1 from me))::int + 2 * (exists (select 1 from {s}.job where run_at is null and crashes >= 2 and holder is null))::int,
+  (exists (select 1 from me))::int + 2 * (exists (select 1 from {s}.job where run_at is null and crashes >= 2 and holder is null))::int
+    + 4 * (exists (select 1 from me where timely))::int,
   null, now(), null, null, convert_to((select off_kinds::text || on_kinds::text from rule), 'UTF8')
 from pg_current_snapshot() w (x)`
 
@@ -68,11 +74,11 @@ var (
 	claimAny      = claimKind{which: "j.crashes < 2", present: "null"}
 	claimSuspects = claimKind{rows: " and crashes >= 2", which: "j.crashes >= 2", present: "null"}
 
-	// Orphans have been ready for $9 microseconds, and the session has been open all the while. Their lanes say whether
+	// Orphans have been ready for $10 microseconds, and the session has been open all the while. Their lanes say whether
 	// there is any job of the kinds.
 	claimOrphans = claimKind{
-		opened: " and opened_at <= now() - $9::bigint * interval '1 microsecond'",
-		which:  "coalesce(j.ready_at, j.enqueued_at) <= now() - $9::bigint * interval '1 microsecond'",
+		opened: " and opened_at <= now() - $10::bigint * interval '1 microsecond'",
+		which:  "coalesce(j.ready_at, j.enqueued_at) <= now() - $10::bigint * interval '1 microsecond'",
 		present: `exists (select 1 from {s}.job p where p.queue = n.queue and p.run_at is null and p.seq >= l.seq
       and p.seq < least(l.seq + n.win, n.bound) and p.kind = any ($6::int[]))`,
 	}

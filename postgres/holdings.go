@@ -13,8 +13,9 @@ type holdings struct {
 }
 
 type holding struct {
-	jobs map[pawl.Token]pawl.ID
-	lost bool // the reply of a claim never came
+	jobs  map[pawl.Token]pawl.ID
+	lost  bool  // the reply of a claim never came
+	epoch int64 // of the session; see claimTemplate
 }
 
 func newHoldings() *holdings { return &holdings{sessions: map[pawl.SessionID]*holding{}} }
@@ -23,6 +24,24 @@ func (h *holdings) open(session pawl.SessionID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sessions[session] = &holding{jobs: map[pawl.Token]pawl.ID{}}
+}
+
+// epoch is what claims of a session carry; -1 for one that was opened elsewhere.
+func (h *holdings) epoch(session pawl.SessionID) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held := h.sessions[session]; held != nil {
+		return held.epoch
+	}
+	return -1
+}
+
+func (h *holdings) begin(session pawl.SessionID, epoch int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held := h.sessions[session]; held != nil {
+		held.epoch = max(held.epoch, epoch)
+	}
 }
 
 func (h *holdings) close(session pawl.SessionID) {

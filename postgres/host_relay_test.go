@@ -12,7 +12,8 @@ import (
 )
 
 // relay stands between hosts and their database, and takes it away: by a cut, which ends connections and every new
-// one at once, or by a stall, in which they stay open and nothing comes through until it is over.
+// one at once, or by a stall, in which they stay open and nothing comes through until it is over. What was sent in a
+// stall arrives after it, as in a network, even if the sender has closed the connection since.
 type relay struct {
 	url      string // of the database through it
 	listener net.Listener
@@ -23,7 +24,9 @@ type relay struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	cutOff  bool
-	stalled bool
+	stalled bool // all connections
+	held    int  // and those up to this number
+	joined  int
 	closed  bool
 	conns   map[net.Conn]bool
 }
@@ -55,7 +58,10 @@ func (r *relay) cut() { r.change(func() { r.cutOff = true; r.endAll() }) }
 // stall stops everything on its way, until heal.
 func (r *relay) stall() { r.change(func() { r.stalled = true }) }
 
-func (r *relay) heal() { r.change(func() { r.cutOff, r.stalled = false, false }) }
+// hold stalls the connections that there are, and lets new ones pass.
+func (r *relay) hold() { r.change(func() { r.held = r.joined }) }
+
+func (r *relay) heal() { r.change(func() { r.cutOff, r.stalled, r.held = false, false, 0 }) }
 
 func (r *relay) close() {
 	_ = r.listener.Close()
@@ -91,7 +97,11 @@ func (r *relay) accept() {
 // join connects a client with the server, unless the relay is cut.
 func (r *relay) join(client net.Conn) {
 	defer client.Close()
-	if !r.passes() || !r.keep(client) {
+	r.mu.Lock()
+	r.joined++
+	number := r.joined
+	r.mu.Unlock()
+	if !r.passes(number) || !r.keep(client) {
 		return
 	}
 	server, err := r.dial()
@@ -103,8 +113,8 @@ func (r *relay) join(client net.Conn) {
 		return
 	}
 	var ways sync.WaitGroup
-	ways.Go(func() { r.carry(client, server) })
-	ways.Go(func() { r.carry(server, client) })
+	ways.Go(func() { r.carry(number, client, server) })
+	ways.Go(func() { r.carry(number, server, client) })
 	ways.Wait()
 }
 
@@ -119,23 +129,23 @@ func (r *relay) keep(conn net.Conn) bool {
 	return true
 }
 
-// passes waits while the relay is stalled; false when it is cut.
-func (r *relay) passes() bool {
+// passes waits while a connection is stalled; false when it is cut.
+func (r *relay) passes(number int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.stalled && !r.cutOff && !r.closed {
+	for (r.stalled || number <= r.held) && !r.cutOff && !r.closed {
 		r.changed.Wait()
 	}
 	return !r.cutOff && !r.closed
 }
 
-func (r *relay) carry(from, to net.Conn) {
+func (r *relay) carry(number int, from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if err != nil || !r.passes() {
+		if err != nil || !r.passes(number) {
 			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {

@@ -21,8 +21,8 @@ on conflict (name) do update set seen_at = greatest(kind.seen_at, excluded.seen_
 	insertSinks = `insert into {s}.sink (name) select n from unnest($1::text[]) n
 where not exists (select 1 from {s}.sink s where s.name = n) on conflict do nothing`
 
-	renewSession = `update {s}.session set beat = beat + 1, beat_at = now(), busy = $2, draining = $3
-where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0)`
+	renewSession = `update {s}.session set beat = beat + 1, beat_at = now(), busy = $2, draining = $3, epoch = epoch + $4::bool::int
+where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0), epoch`
 	selectOthers = `select id, beat from {s}.session where ended_at is null and id <> $1 order by id`
 
 	// Of the reservations, those that are lost or asked to be cancelled.
@@ -73,6 +73,9 @@ func (s *Store) Beat(ctx context.Context, session pawl.SessionID, beat pawl.Beat
 		b := beating{store: s, session: int64(session), beat: beat}
 		err := b.run(ctx, conn)
 		reply, live = b.reply, b.live
+		if err == nil && live {
+			s.held.begin(session, b.epoch)
+		}
 		return err
 	})
 	if err == nil && !live {
@@ -92,11 +95,12 @@ type beating struct {
 	batch   pgx.Batch
 	reply   pawl.BeatReply
 	live    bool
+	epoch   int64
 }
 
 func (b *beating) run(ctx context.Context, q querier) error {
-	b.batch.Queue(b.store.sql.renewSession, b.session, b.beat.Busy, b.beat.Draining).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&b.reply.Now, &b.reply.Switches}, func() error {
+	b.batch.Queue(b.store.sql.renewSession, b.session, b.beat.Busy, b.beat.Draining, b.beat.Reconcile).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&b.reply.Now, &b.reply.Switches, &b.epoch}, func() error {
 			b.live, b.reply.Now = true, b.reply.Now.UTC()
 			return nil
 		})

@@ -100,6 +100,7 @@ create table {s}.session (
   kinds      int[]       not null,
   opened_at  timestamptz not null default now(),
   beat       bigint      not null default 0,
+  epoch      bigint      not null default 0, -- grows when the host looks for claims whose reply was lost: earlier ones take nothing then
   beat_at    timestamptz not null default now(),
   busy       int         not null default 0,
   draining   bool        not null default false,
