@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -56,7 +57,8 @@ func TestSinksAreIndependent(t *testing.T) {
 		deaf := &sink{name: "deaf", deliver: func(context.Context, pawl.Alert) error { <-release; return nil }}
 		failing := &sink{name: "failing", deliver: func(context.Context, pawl.Alert) error { return errors.New("550 no such user") }}
 		panicking := &sink{name: "panicking", deliver: func(context.Context, pawl.Alert) error { panic("boom") }}
-		w.config.Sinks = []pawl.Sink{hanging, deaf, failing, panicking, good}
+		leaving := &sink{name: "leaving", deliver: func(context.Context, pawl.Alert) error { runtime.Goexit(); return nil }}
+		w.config.Sinks = []pawl.Sink{hanging, deaf, failing, panicking, leaving, good}
 		h := w.start()
 		w.pass(time.Second)
 		begun := time.Now()
@@ -75,6 +77,9 @@ func TestSinksAreIndependent(t *testing.T) {
 		}
 		if n := panicking.count(); n != 80 {
 			t.Errorf("the panicking sink was called %d times", n)
+		}
+		if n := leaving.count(); n != 80 {
+			t.Errorf("the sink that ends its goroutine was called %d times", n)
 		}
 		if n := deaf.count(); n > 4 || h.Stats().SinkStrays != n {
 			t.Errorf("the deaf sink was called %d times, strays %d", n, h.Stats().SinkStrays)

@@ -312,6 +312,38 @@ func TestOneSuspectAtATime(t *testing.T) {
 	})
 }
 
+// A suspect that has run keeps its place until its end is recorded: if the host died before that, only it must be
+// charged.
+func TestSuspectKeepsItsPlaceUntilItIsSettled(t *testing.T) {
+	virtual(t, func(w *world) {
+		store := storetest.Fail(w.store)
+		down := atomic.Bool{}
+		down.Store(true)
+		store.Hook("Settle", func(_ context.Context, call func() error) error {
+			if down.Load() {
+				return errDown
+			}
+			return call()
+		})
+		var runs atomic.Int64
+		w.handle(func(context.Context, workArgs) error { runs.Add(1); return nil })
+		ids := w.putMany(2)
+		for _, id := range ids {
+			w.with(id, func(j *fakeJob) { j.claim.Crashes, j.claim.Attempt = 2, 2 })
+		}
+		h := w.startOn(store)
+		w.pass(20 * time.Second)
+		w.equal("runs while nothing can be recorded", runs.Load(), 1)
+		down.Store(false)
+		w.pass(20 * time.Second)
+		w.equal("runs", runs.Load(), 2)
+		for _, id := range ids {
+			w.equal("end", w.ended(id), "done")
+		}
+		h.clean()
+	})
+}
+
 // The third crash is a death that names the hosts; what ran beside it is not charged with it.
 func TestCrashLoop(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -364,6 +364,37 @@ func TestDeathsElsewhere(t *testing.T) {
 	}
 }
 
+// An operation that finds the store busy fails soon: perhaps it is the handler itself that keeps it busy.
+func TestOperationOnABusyStore(t *testing.T) {
+	virtual(t, func(w *world) {
+		store := storetest.Fail(w.store)
+		var busy atomic.Bool
+		store.Hook("Settle", func(_ context.Context, call func() error) error {
+			if busy.Load() {
+				return fmt.Errorf("locked: %w", pawl.ErrBusy)
+			}
+			return call()
+		})
+		var took time.Duration
+		w.handle(func(ctx context.Context, _ workArgs) error {
+			busy.Store(true)
+			defer busy.Store(false)
+			begun := time.Now()
+			if err := pawl.FromContext(ctx).Delete(ctx); !errors.Is(err, pawl.ErrBusy) {
+				t.Errorf("got %v", err)
+			}
+			took = time.Since(begun)
+			return nil
+		})
+		id := w.put(1)
+		h := w.startOn(store)
+		w.pass(30 * time.Second)
+		w.equal("soon", took < 10*time.Second, true)
+		w.equal("end", w.ended(id), "done")
+		h.clean()
+	})
+}
+
 // deaf is a store that wakes nobody.
 type deaf struct{ *storetest.Faulty }
 
