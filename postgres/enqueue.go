@@ -36,7 +36,7 @@ func (s *Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueue
 	switch {
 	case !in.isPlain() || len(jobs) > groupLimit:
 		err = s.insertInTurn(ctx, in)
-	case s.enqueues.idle() && s.startInsert():
+	case s.enqueues.isLone() && s.startInsert():
 		err = s.insertSmall(ctx, in) // a lone call needs nobody else
 		s.endInsert()
 	default:

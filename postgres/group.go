@@ -2,17 +2,20 @@ package postgres
 
 import (
 	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawljobs/pawl"
 )
 
-// grouper gathers the calls that enqueue few jobs. What waits when a connection is free goes as one statement; a lone
-// call goes at once.
+// grouper gathers the calls that enqueue few jobs. What waits when the group before is stored goes as one statement: one
+// at a time makes larger groups, and half the work, of two. A lone call goes at once.
 type grouper struct {
 	mu      sync.Mutex
 	waiting []*groupCall
 	notify  chan struct{}
+	lone    atomic.Bool // the last group was a single call
 }
 
 type groupCall struct {
@@ -22,7 +25,11 @@ type groupCall struct {
 	answer chan struct{}
 }
 
-func newGrouper() *grouper { return &grouper{notify: make(chan struct{}, 1)} }
+func newGrouper() *grouper {
+	g := &grouper{notify: make(chan struct{}, 1)}
+	g.lone.Store(true)
+	return g
+}
 
 func (g *grouper) add(c *groupCall) {
 	g.mu.Lock()
@@ -36,6 +43,9 @@ func (g *grouper) idle() bool {
 	defer g.mu.Unlock()
 	return len(g.waiting) == 0
 }
+
+// isLone reports whether a call is likely to be the only one of its moment.
+func (g *grouper) isLone() bool { return g.lone.Load() && g.idle() }
 
 // take returns what waits, up to a statement's worth.
 func (g *grouper) take() []*groupCall {
@@ -109,8 +119,10 @@ func (s *Store) runGroups() {
 func (s *Store) serveGroups() {
 	for !s.enqueues.idle() {
 		s.inserts <- struct{}{}
+		runtime.Gosched() // who was answered just now comes again at once, if at all
 		group := s.enqueues.take()
 		if len(group) > 0 {
+			s.enqueues.lone.Store(len(group) == 1)
 			s.storeGroup(group)
 		}
 		s.endInsert()

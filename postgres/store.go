@@ -141,9 +141,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 		return err
 	}
 	s.enqueues = newGrouper()
-	for range cap(s.inserts) {
-		s.workers.Go(s.runGroups)
-	}
+	s.workers.Go(s.runGroups)
 	return nil
 }
 
