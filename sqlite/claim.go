@@ -66,7 +66,7 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 	var c claim
 	live := false
 	err := s.write(ctx, func(ctx context.Context, w *writer) (err error) {
-		c = claim{x: w, request: request, at: now(), suspect: request.Suspect}
+		c = claim{x: w, connection: s.config.Connection, request: request, at: now(), suspect: request.Suspect}
 		c.openedAt, live, err = readSession(ctx, w, request.Session)
 		if err != nil || !live {
 			return err
@@ -79,22 +79,27 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 	if err != nil {
 		return pawl.Claimed{}, fmt.Errorf("claim: %w", err)
 	}
-	return pawl.Claimed{Now: time.UnixMilli(c.at).UTC(), Jobs: c.jobs, More: len(c.jobs) == request.Max}, nil
+	for _, d := range c.damage {
+		s.config.Logger.Warn(d.what, "job", d.job, "error", d.err)
+	}
+	return pawl.Claimed{Now: time.UnixMilli(c.at).UTC(), Jobs: c.jobs, More: len(c.queues) == request.Max}, nil
 }
 
 // claim is one claim under way.
 type claim struct {
-	x        execer
-	request  pawl.ClaimRequest
-	at       int64
-	openedAt int64
-	rules    rules
-	suspect  bool     // one may still be taken
-	drawn    bool     // the tokens are
-	base     int64    // tokens after it, up to Max of them, are this claim's
-	queues   []string // of the jobs taken, in the order of their tokens
-	kinds    []string // of the jobs taken, and perhaps more
-	jobs     []pawl.ClaimedJob
+	x          execer
+	connection string
+	request    pawl.ClaimRequest
+	at         int64
+	openedAt   int64
+	rules      rules
+	suspect    bool     // one may still be taken
+	drawn      bool     // the tokens are
+	base       int64    // tokens after it, up to Max of them, are this claim's
+	queues     []string // of the jobs taken, in the order of their tokens
+	kinds      []string // of the jobs taken, and perhaps more
+	jobs       []pawl.ClaimedJob
+	damage     []damage // found in rows on the way
 }
 
 func (c *claim) run(ctx context.Context) error {
@@ -118,6 +123,9 @@ func (c *claim) run(ctx context.Context) error {
 	}
 	if err := c.read(ctx); err != nil {
 		return fmt.Errorf("read jobs: %w", err)
+	}
+	if err := c.putAside(ctx); err != nil {
+		return fmt.Errorf("put aside damaged rows: %w", err)
 	}
 	return c.addPast(ctx)
 }

@@ -42,33 +42,37 @@ func (c *claim) read(ctx context.Context) error {
 	for n := 0; rows.Next() && n < len(c.queues); n++ {
 		job := pawl.ClaimedJob{Kind: kind, Queue: c.queues[n]}
 		job.Token = pawl.Token(c.base + int64(n) + 1)
-		if err := scanTaken(rows, &job); err != nil {
+		id, err := scanTaken(rows, &job)
+		if err != nil {
 			return err
+		}
+		if len(id) != len(job.ID) {
+			c.damage = append(c.damage, damage{job: hex.EncodeToString(id), what: badID, err: errBadID, token: job.Token})
+			continue
 		}
 		c.jobs = append(c.jobs, job)
 	}
 	return rows.Err()
 }
 
-func scanTaken(rows *sql.Rows, job *pawl.ClaimedJob) error {
-	var id, facts sql.RawBytes
+// scanTaken returns the id as it is stored, until the next row.
+func scanTaken(rows *sql.Rows, job *pawl.ClaimedJob) (id sql.RawBytes, err error) {
+	var facts sql.RawBytes
 	var kind sql.NullString
 	var attempt, enqueuedAt int64
 	if err := rows.Scan(&id, &kind, &attempt, &enqueuedAt, &facts, &job.Envelope); err != nil {
-		return err
+		return nil, err
 	}
-	if copy(job.ID[:], id) != len(job.ID) {
-		return fmt.Errorf("stored id %x has not 16 bytes", []byte(id))
-	}
+	copy(job.ID[:], id)
 	if kind.Valid {
 		job.Kind = kind.String
 	}
 	job.Attempt, job.EnqueuedAt = int(attempt), time.UnixMilli(enqueuedAt).UTC()
 	job.ReadyAt = job.EnqueuedAt
 	if facts == nil {
-		return nil
+		return id, nil
 	}
-	return setFacts(job, facts)
+	return id, setFacts(job, facts)
 }
 
 // setFacts reads the list of what is not as it was at the enqueue.
@@ -79,8 +83,11 @@ func setFacts(job *pawl.ClaimedJob, facts []byte) error {
 		return fmt.Errorf("read facts of job %s: %w", job.ID, err)
 	}
 	job.Started, job.ReadyAt = started != 0, time.UnixMilli(readyAt).UTC()
-	_, err := hex.Decode(job.Letter[:], []byte(letter))
-	return err
+	stored, err := hex.DecodeString(letter)
+	if err != nil {
+		return err
+	}
+	return (*looseID)(&job.Letter).Scan(stored)
 }
 
 // addPast adds what is kept of the earlier life of the claimed jobs that have one.
@@ -91,7 +98,7 @@ func (c *claim) addPast(ctx context.Context) error {
 			index[j.ID] = j
 		}
 	}
-	args := []any{int64(c.request.Session), c.base, c.base + int64(len(c.jobs))}
+	args := []any{int64(c.request.Session), c.base, c.base + int64(len(c.queues))}
 	if len(index) > 0 {
 		if err := c.addHistory(ctx, index, args); err != nil {
 			return fmt.Errorf("read history: %w", err)
@@ -106,16 +113,30 @@ func (c *claim) addPast(ctx context.Context) error {
 	return nil
 }
 
+// pastRow is what is kept of a job in another table, as text.
+type pastRow struct {
+	id   pawl.ID
+	text string
+}
+
+func scanPast(rows *sql.Rows) (r pastRow, err error) {
+	return r, rows.Scan((*idColumn)(&r.id), &r.text)
+}
+
 func (c *claim) addHistory(ctx context.Context, index map[pawl.ID]*pawl.ClaimedJob, args []any) error {
-	_, err := selectRows(ctx, c.x, func(rows *sql.Rows) (struct{}, error) {
-		var id pawl.ID
-		var record pawl.AttemptRecord
-		err := rows.Scan((*idColumn)(&id), jsonColumn{&record})
-		if j := index[id]; j != nil {
-			j.History = append(j.History, record)
+	kept, err := selectRows(ctx, c.x, scanPast, selectAttempts, args...)
+	for _, row := range kept {
+		j := index[row.id]
+		if j == nil {
+			continue
 		}
-		return struct{}{}, err
-	}, selectAttempts, args...)
+		var record pawl.AttemptRecord
+		if err := json.Unmarshal([]byte(row.text), &record); err != nil {
+			c.noteDamage(row.id, "a job's record of an attempt cannot be read and is passed over", err)
+			continue
+		}
+		j.History = append(j.History, record)
+	}
 	return err
 }
 
@@ -124,15 +145,26 @@ func (c *claim) addVerdicts(ctx context.Context, args []any) error {
 	for i := range c.jobs {
 		index[c.jobs[i].ID] = &c.jobs[i]
 	}
-	_, err := selectRows(ctx, c.x, func(rows *sql.Rows) (struct{}, error) {
-		var id pawl.ID
-		letter := new(pawl.DeadLetter)
-		err := rows.Scan((*idColumn)(&id), jsonColumn{letter})
-		if j := index[id]; j != nil && err == nil {
-			letter.Envelope = j.Envelope
-			j.Verdict = letter
+	kept, err := selectRows(ctx, c.x, scanPast, selectVerdicts, args...)
+	for _, row := range kept {
+		if j := index[row.id]; j != nil {
+			j.Verdict = c.verdict(*j, row.text)
 		}
-		return struct{}{}, err
-	}, selectVerdicts, args...)
+	}
 	return err
+}
+
+// verdict reads the letter that was kept with a job. The job is dead also where it cannot be read.
+func (c *claim) verdict(job pawl.ClaimedJob, text string) *pawl.DeadLetter {
+	letter := new(pawl.DeadLetter)
+	err := json.Unmarshal([]byte(text), letter)
+	if err == nil && letter.ID.IsZero() {
+		err = errNoLetter
+	}
+	if err == nil {
+		letter.Envelope = job.Envelope
+		return letter
+	}
+	c.noteDamage(job.ID, "the letter that was kept with a dead job cannot be read; the job is buried with one that says so", err)
+	return substitute(c.connection, job, text, err)
 }

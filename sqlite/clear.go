@@ -82,7 +82,7 @@ func pickToClear(state string) string {
 func (c clearing) next(ctx context.Context, x execer) ([]removal, error) {
 	for _, state := range []string{clearWaiting, clearScheduled, clearReserved} {
 		jobs, err := selectRows(ctx, x, func(rows *sql.Rows) (r removal, err error) {
-			return r, rows.Scan(&r.seq, (*idColumn)(&r.letter))
+			return r, rows.Scan(&r.seq, (*looseID)(&r.letter))
 		}, pickToClear(state), c.queue, c.until, batch)
 		if err != nil || len(jobs) > 0 {
 			return jobs, err

@@ -26,8 +26,8 @@ type jobRow struct {
 
 func (r *jobRow) targets() []any {
 	return []any{
-		(*idColumn)(&r.ID), &r.Kind, &r.Queue, &r.State, &r.Attempt, &r.Crashes, &r.Requeues, (*timeColumn)(&r.EnqueuedAt),
-		(*timeColumn)(&r.RunAt), (*timeColumn)(&r.FinishedAt), &r.Host, &r.Progress, (*idColumn)(&r.Letter), &r.startsOff,
+		(*looseID)(&r.ID), &r.Kind, &r.Queue, &r.State, &r.Attempt, &r.Crashes, &r.Requeues, (*timeColumn)(&r.EnqueuedAt),
+		(*timeColumn)(&r.RunAt), (*timeColumn)(&r.FinishedAt), &r.Host, &r.Progress, (*looseID)(&r.Letter), &r.startsOff,
 	}
 }
 

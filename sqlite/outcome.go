@@ -93,7 +93,7 @@ type ending struct {
 }
 
 func scanEnding(rows *sql.Rows) (e ending, err error) {
-	return e, rows.Scan(&e.kind, &e.queue, &e.attempt, &e.enqueuedAt, (*idColumn)(&e.letter), &e.key, &e.envelope)
+	return e, rows.Scan(&e.kind, &e.queue, &e.attempt, &e.enqueuedAt, (*looseID)(&e.letter), &e.key, &e.envelope)
 }
 
 // end moves one job to the finished ones, with its letter and alerts when it is dead.

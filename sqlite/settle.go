@@ -225,7 +225,7 @@ type care struct {
 }
 
 func scanCare(rows *sql.Rows) (c care, err error) {
-	return c, rows.Scan(&c.token, (*idColumn)(&c.id), (*idColumn)(&c.letter), &c.key)
+	return c, rows.Scan(&c.token, (*idColumn)(&c.id), (*looseID)(&c.letter), &c.key)
 }
 
 // leave does it.
