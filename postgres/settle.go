@@ -166,19 +166,16 @@ func (b *settling) finish(ctx context.Context) error {
 // keepingHistory calls settle with the tables of finished jobs. A trouble with them never keeps a job from ending: where
 // they fail even as they are now, it is called without.
 func (b *settling) keepingHistory(ctx context.Context, settle func(slots slotSet) error) error {
-	slots, err := b.store.writableSlots(ctx)
-	if err != nil {
-		return err
-	}
-	if err = settle(slots); !missing(err, "done_") && state(err) != insufficientRights {
-		return err
-	}
-	b.store.forgetSlots()
-	if slots, err = b.store.writableSlots(ctx); err != nil {
-		return err
-	}
-	if err = settle(slots); !missing(err, "done_") && state(err) != insufficientRights {
-		return err
+	var err error
+	for range 2 { // as this process knows them, and as they are now
+		var slots slotSet
+		if slots, err = b.store.writableSlots(ctx); err == nil {
+			err = settle(slots)
+		}
+		if !missing(err, "done_") && state(err) != insufficientRights {
+			return err
+		}
+		b.store.forgetSlots()
 	}
 	b.store.config.Logger.Warn("finished jobs cannot be kept", "error", err)
 	return settle(slotSet{current: -1, texts: b.store.schema.slotTexts(slotSet{current: -1}, false)})
