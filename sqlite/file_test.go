@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"bytes"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -76,5 +78,39 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 				_ = again.Close()
 			}
 		}
+	}
+}
+
+// A store that is refused leaves the file as it is: a slip of an operator's must not change another program's database,
+// nor make one.
+func TestRefusedFileIsNotChanged(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "other.db")
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), `create table users (name text)`)
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, refused := range []string{path, filepath.Join(folder, "missing.db")} {
+		if store, err := sqlite.Open(t.Context(), refused, sqlite.Config{NoMigrate: true}); !errors.Is(err, pawl.ErrSchema) {
+			t.Errorf("open %s: %v, want ErrSchema", refused, err)
+			if err == nil {
+				_ = store.Close()
+			}
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the refused file has changed: %v", err)
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
+		t.Errorf("files are now %v, %v", files, err)
 	}
 }

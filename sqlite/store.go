@@ -13,7 +13,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -110,6 +112,9 @@ func Open(ctx context.Context, path string, config Config) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
+	if _, err := os.Stat(s.path); s.config.NoMigrate && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no such file: run `pawl migrate up` to make it: %w", pawl.ErrSchema)
+	}
 	writes, err := openFile(s.path, s.config, false, 1)
 	if err != nil {
 		return err
@@ -130,6 +135,11 @@ func (s *Store) open(ctx context.Context) error {
 }
 
 func (s *Store) prepareFile(ctx context.Context, conn *sql.Conn) error {
+	if s.config.NoMigrate { // looks before anything is changed: the file may be another program's
+		if err := checkSchema(ctx, conn); err != nil {
+			return err
+		}
+	}
 	if err := useWAL(ctx, conn, s.config.BusyTimeout); err != nil {
 		return err
 	}
@@ -137,7 +147,7 @@ func (s *Store) prepareFile(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("identify the SQLite library: %w", err)
 	}
 	if s.config.NoMigrate {
-		return checkSchema(ctx, conn)
+		return nil
 	}
 	return migrate(ctx, conn)
 }
