@@ -47,6 +47,10 @@ func isBusy(err error) bool {
 	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
 }
 
+// isOver reports a rollback that found nothing to do: some errors, such as that of a full disk, have SQLite roll back by
+// itself.
+func isOver(err error) bool { return strings.Contains(err.Error(), "no transaction is active") }
+
 // lockError says what to do about a write lock that did not come free.
 func lockError(err error) error {
 	if !isBusy(err) {

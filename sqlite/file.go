@@ -6,7 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -108,6 +110,25 @@ func useWAL(ctx context.Context, conn *sql.Conn, limit time.Duration) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// place is where a file was when it was opened.
+type place struct {
+	path string
+	file fs.FileInfo
+}
+
+var errGone = errors.New("the file was removed or replaced while it was open: what is written to it now nobody would find; " +
+	"put it back, or restart the program to use the file that is there")
+
+// check fails when the path leads to another file by now, or to none. The system would let a program that has the old
+// one open go on writing to it.
+func (p place) check() error {
+	file, err := os.Stat(p.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(file, p.file) {
+		return fmt.Errorf("%s: %w", p.path, errGone)
+	}
+	return nil
 }
 
 // readLibrary tells copies of the SQLite library apart: their versions, and some of the options that they were built

@@ -73,7 +73,7 @@ func affectsAll(err error) bool {
 	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_READONLY, lib.SQLITE_CORRUPT, lib.SQLITE_NOMEM, lib.SQLITE_CANTOPEN:
 		return true
 	}
-	return errors.Is(err, pawl.ErrBusy) || errors.Is(err, pawl.ErrClosed) ||
+	return errors.Is(err, errGone) || errors.Is(err, pawl.ErrBusy) || errors.Is(err, pawl.ErrClosed) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -126,10 +126,14 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.prepareFile(ctx, conn); err != nil {
 		return errors.Join(err, conn.Close(), writes.Close())
 	}
-	if s.waker, err = startWaker(s.path, s.config); err != nil {
+	file, err := os.Stat(s.path)
+	if err == nil {
+		s.waker, err = startWaker(s.path, s.config)
+	}
+	if err != nil {
 		return errors.Join(err, conn.Close(), writes.Close())
 	}
-	s.writer = startWriter(writes, conn, s.config, s.waker.signal)
+	s.writer = startWriter(writes, conn, place{path: s.path, file: file}, s.config, s.waker.signal)
 	s.reads, err = openFile(s.path, s.config, true, 4)
 	return err
 }

@@ -20,6 +20,7 @@ type waker struct {
 	logger   *slog.Logger
 	quit     chan struct{}
 	ended    chan struct{}
+	troubled bool          // it cannot look, and that was logged
 	wanted   chan struct{} // has a value when the first waiter has come
 
 	mu      sync.Mutex
@@ -113,11 +114,15 @@ func (k *waker) look(seen int64) int64 {
 	case errors.Is(err, sql.ErrConnDone):
 		return seen
 	case err != nil:
-		k.logger.Warn("watch for changes of other processes", "error", err)
+		if !k.troubled {
+			k.logger.Warn("watch for changes of other processes", "error", err)
+		}
+		k.troubled = true
 		return seen
 	case version != seen:
 		k.signal()
 	}
+	k.troubled = false
 	return version
 }
 

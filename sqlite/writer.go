@@ -26,6 +26,7 @@ const (
 type writer struct {
 	db     *sql.DB
 	conn   *sql.Conn
+	place  place
 	config Config
 	wake   func() // after a commit that made jobs ready
 	calls  chan *call
@@ -35,6 +36,7 @@ type writer struct {
 
 	prepared map[string]*sql.Stmt
 	ready    bool // the transaction under way has made jobs ready
+	gone     bool // the file is, and that was logged
 }
 
 // call is one piece of work for the writer. Calls with jobs are enqueues, which are stored with one statement for all
@@ -57,9 +59,9 @@ func (c *call) size() (bytes int) {
 	return bytes
 }
 
-func startWriter(db *sql.DB, conn *sql.Conn, config Config, wake func()) *writer {
+func startWriter(db *sql.DB, conn *sql.Conn, place place, config Config, wake func()) *writer {
 	w := &writer{
-		db: db, conn: conn, config: config, wake: wake,
+		db: db, conn: conn, place: place, config: config, wake: wake,
 		calls: make(chan *call), quit: make(chan struct{}), ended: make(chan struct{}),
 		prepared: map[string]*sql.Stmt{},
 	}
@@ -139,7 +141,7 @@ func (w *writer) serve(first *call) {
 		}
 	}
 	err = w.commit(ctx, begun)
-	if err == nil || len(begun) == 1 {
+	if err == nil || len(begun) == 1 || errors.Is(err, errGone) {
 		finish(begun, err)
 		return
 	}
@@ -187,10 +189,13 @@ func (w *writer) commit(ctx context.Context, group []*call) error {
 	w.ready = false
 	err := w.runGroup(ctx, group)
 	if err == nil {
+		err = w.checkPlace()
+	}
+	if err == nil {
 		err = w.exec(ctx, "commit")
 	}
 	if err != nil {
-		if rollbackErr := w.exec(ctx, "rollback"); rollbackErr != nil {
+		if rollbackErr := w.exec(ctx, "rollback"); rollbackErr != nil && !isOver(rollbackErr) {
 			w.config.Logger.Warn("roll back", "error", rollbackErr)
 		}
 		return err
@@ -199,6 +204,16 @@ func (w *writer) commit(ctx context.Context, group []*call) error {
 		w.wake()
 	}
 	return nil
+}
+
+// checkPlace fails while the file is gone, and logs that once.
+func (w *writer) checkPlace() error {
+	err := w.place.check()
+	if err != nil && !w.gone {
+		w.config.Logger.Warn("nothing can be written", "error", err)
+	}
+	w.gone = err != nil
+	return err
 }
 
 // gather adds the calls that are waiting now.

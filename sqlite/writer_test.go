@@ -233,12 +233,12 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// What is acknowledged is on disk: each commit of the connection that writes is flushed.
+// What is acknowledged is on disk: each commit of the connection that writes is flushed. The WAL file of a rush shrinks.
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
 	err := s.write(t.Context(), func(ctx context.Context, w *writer) error {
-		for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
+		for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal", "journal_size_limit": "67108864"} {
 			got, _, err := selectOne(ctx, w, scanValue[string], "pragma "+pragma)
 			if err != nil {
 				return err
