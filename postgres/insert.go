@@ -244,7 +244,7 @@ func flagsOf(job *pawl.NewJob) (flags int16) {
 
 // microseconds rounds up: a wait is never shortened.
 func microseconds(d time.Duration) int64 {
-	return int64((max(d, 0) + time.Microsecond - 1) / time.Microsecond)
+	return int64(max(d, 0)/time.Microsecond) + min(1, int64(max(d, 0)%time.Microsecond))
 }
 
 // epochMicros is the first time of the database's that is not before t; 0 for the zero time.

@@ -26,8 +26,9 @@ returning s.id`
     select ctid as tid from {s}.job where run_at <= now() order by run_at, seq limit $1 for update skip locked) d
 )
 update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.tid`
-	anyEnded      = `select exists (select 1 from {s}.session where ended_at is not null and not scanned)`
-	selectNextDue = `select run_at - now() from {s}.job where run_at is not null order by run_at limit 1`
+	anyEnded = `select exists (select 1 from {s}.session where ended_at is not null and not scanned)`
+	// A Duration ends at 292 years, and the wait for a job need not.
+	selectNextDue = `select least(run_at - now(), interval '10000 days') from {s}.job where run_at is not null order by run_at limit 1`
 
 	purgeKeys     = `delete from {s}.key where hash in (select hash from {s}.key where purge_at < now() order by purge_at limit $1 for update skip locked)`
 	purgeSessions = `delete from {s}.session where id in (
