@@ -12,8 +12,11 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
-// batch is how many letters are moved in one call of the store.
-const batch = 500
+// What is moved in one call of the store, and so held in memory, is bounded in letters and in bytes of their envelopes.
+const (
+	batch      = 500
+	batchBytes = 8 << 20
+)
 
 // followUp is the time that is left for what has to be written after a job was handed over, also when the caller has
 // gone by then.

@@ -11,18 +11,10 @@ import (
 // carryOut plans and moves the letters, a batch at a time, and hands over those jobs that go elsewhere.
 func (d *Desk) carryOut(ctx context.Context, action pawl.Action, ids []pawl.ID, draw func(pawl.ID) (plan, error)) Results {
 	out := make(Results, len(ids))
-	for first := 0; first < len(ids); first += batch {
+	for first := 0; first < len(ids); {
 		var plans []plan
 		var places []int
-		for i, id := range ids[first:min(first+batch, len(ids))] {
-			out[first+i].Letter = id
-			p, err := draw(id)
-			if err != nil {
-				out[first+i].Err = fmt.Errorf("%s: %w", action, err)
-				continue
-			}
-			plans, places = append(plans, p), append(places, first+i)
-		}
+		first, plans, places = drawBatch(out, first, action, ids, draw)
 		for i, err := range d.move(ctx, plans) {
 			result := &out[places[i]]
 			if err == nil {
@@ -34,6 +26,24 @@ func (d *Desk) carryOut(ctx context.Context, action pawl.Action, ids []pawl.ID, 
 		}
 	}
 	return out
+}
+
+// drawBatch plans the letters from first on until there are enough for a batch, and returns where the next one begins.
+// Plan i is of the letter at places[i].
+func drawBatch(out Results, first int, action pawl.Action, ids []pawl.ID, draw func(pawl.ID) (plan, error)) (next int, plans []plan, places []int) {
+	bytes := 0
+	for next = first; next < len(ids) && len(plans) < batch && bytes < batchBytes; next++ {
+		out[next].Letter = ids[next]
+		p, err := draw(ids[next])
+		if err != nil {
+			out[next].Err = fmt.Errorf("%s: %w", action, err)
+			continue
+		}
+		p.letter.Envelope, p.letter.Detail, p.letter.History = nil, "", nil // the job has what is needed
+		plans, places = append(plans, p), append(places, next)
+		bytes += len(p.job.Envelope)
+	}
+	return next, plans, places
 }
 
 // move changes the letters; jobs of the letters' own store are stored with it.

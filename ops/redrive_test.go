@@ -195,6 +195,40 @@ func TestManyRefusesWhatIsDoneOneByOne(t *testing.T) {
 	}
 }
 
+// Letters of large jobs are moved a few at a time, however many there are: a batch is held in memory, and is one
+// transaction.
+func TestBatchesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	s := newStore("default")
+	calls := 0
+	s.failMoves = func(after bool) error {
+		if !after {
+			calls++
+		}
+		return nil
+	}
+	ids := make([]pawl.ID, 20)
+	for i := range ids {
+		ids[i] = s.die(t, "default", pawl.Policy{}, nil, func(letter *pawl.DeadLetter) {
+			envelope := decode(t, letter.Envelope)
+			envelope.Args = []byte(`"` + strings.Repeat("x", 1000<<10) + `"`)
+			letter.Envelope = envelope.Encode()
+		}).ID
+	}
+	results := newDesk(t, s).RedriveMany(t.Context(), ids, ops.RedriveOptions{By: ann})
+	if err := results.Err(); err != nil || len(s.jobs) != len(ids) {
+		t.Errorf("%d jobs for %d letters, %v", len(s.jobs), len(ids), err)
+	}
+	for i, result := range results {
+		if result.Letter != ids[i] || result.Job.IsZero() {
+			t.Errorf("%d: %+v", i, result)
+		}
+	}
+	if calls != 3 {
+		t.Errorf("20 MB were moved in %d calls, want 3", calls)
+	}
+}
+
 func TestRetryPutsTheJobBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := newStore("default")
