@@ -130,7 +130,10 @@ func TestSQLTx(t *testing.T) {
 	results := put(t, in, plain, later,
 		newJob(t, store, pawl.UniqueFor("period", time.Hour)), held, newJob(t, store, pawl.UniqueWhileUnfinished("waiting")))
 	want := []pawl.Enqueued{
-		{ID: plain.ID}, {ID: later.ID}, {ID: held.ID, Status: pawl.Duplicate}, {ID: held.ID, Status: pawl.Repeated},
+		{ID: plain.ID},
+		{ID: later.ID},
+		{ID: held.ID, Status: pawl.Duplicate},
+		{ID: held.ID, Status: pawl.Repeated},
 		{ID: later.ID, Status: pawl.Duplicate},
 	}
 	for i := range want {
