@@ -34,7 +34,9 @@ func (a *attempt) admit() *death {
 	if err != nil {
 		return &death{outcome: pawl.Dead{Class: pawl.DeathPoison, Reason: pawl.ReasonUndecodable}, err: err}
 	}
+	a.mu.Lock() // a beat that loses the attempt meanwhile writes a line
 	a.envelope = envelope
+	a.mu.Unlock()
 	if err := a.matches(); err != nil {
 		return poison(pawl.ReasonUndecodable, err)
 	}

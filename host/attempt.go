@@ -319,9 +319,12 @@ func (a *attempt) facts(ending pawl.Ending) pawl.Facts {
 
 // attrs are the fixed keys of the attempt's lines.
 func (a *attempt) attrs() []slog.Attr {
+	a.mu.Lock()
+	correlation := a.envelope.CorrelationID
+	a.mu.Unlock()
 	return []slog.Attr{
 		slog.String("job", a.job.ID.String()), slog.String("kind", a.job.Kind), slog.String("queue", a.job.Queue),
-		slog.Int("attempt", a.job.Attempt), slog.String("correlation_id", a.envelope.CorrelationID),
+		slog.Int("attempt", a.job.Attempt), slog.String("correlation_id", correlation),
 	}
 }
 
