@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func BenchmarkWork(b *testing.B) {
 				store := benchStore(b, sqlite.Config{History: history})
 				store1000(b, store, benchJobs(b, store, benchKind, b.N))
 				report := measure(b)
-				burn(b, store, batch)
+				burn(b, store, batch, benchKind.Name())
 				report()
 			})
 		}
@@ -134,20 +135,20 @@ func BenchmarkWorkBeside(b *testing.B) {
 			store1000(b, store, fill(store))
 			store1000(b, store, benchJobs(b, store, benchKind, b.N))
 			report := measure(b)
-			burn(b, store, 500)
+			burn(b, store, 500, benchKind.Name())
 			report()
 		})
 	}
 }
 
-func burn(b *testing.B, store *sqlite.Store, batch int) {
+func burn(b *testing.B, store *sqlite.Store, batch int, kinds ...string) {
 	b.Helper()
 	ctx := b.Context()
-	session, err := store.OpenSession(ctx, pawl.HostInfo{Name: "bench", Kinds: []string{benchKind.Name()}})
+	session, err := store.OpenSession(ctx, pawl.HostInfo{Name: "bench", Kinds: kinds})
 	if err != nil {
 		b.Fatal(err)
 	}
-	request := pawl.ClaimRequest{Session: session, Queues: []string{"1-critical", "2-default"}, Kinds: []string{benchKind.Name()}, Max: batch}
+	request := pawl.ClaimRequest{Session: session, Queues: []string{"1-critical", "2-default"}, Kinds: kinds, Max: batch}
 	for done := 0; done < b.N; {
 		n, err := claimAndSettle(ctx, store, request)
 		if err != nil || n == 0 {
@@ -176,4 +177,34 @@ func claimAndSettle(ctx context.Context, store *sqlite.Store, request pawl.Claim
 		}
 	}
 	return len(settlements), nil
+}
+
+// BenchmarkWorkManyKinds is BenchmarkWork, with claims of a host's size, where jobs of many kinds wait: of others', or its
+// own.
+func BenchmarkWorkManyKinds(b *testing.B) {
+	for _, c := range []struct{ foreign, served int }{{0, 1}, {1000, 1}, {11000, 1}, {0, 100}, {0, 1500}, {11000, 100}} {
+		b.Run(fmt.Sprintf("foreign=%d/served=%d", c.foreign, c.served), func(b *testing.B) {
+			store := benchStore(b, sqlite.Config{})
+			var foreign, jobs []pawl.NewJob
+			for n := range c.foreign {
+				foreign = append(foreign, benchJobs(b, store, benchNamed("foreign", n), 1)...)
+			}
+			store1000(b, store, foreign)
+			kinds := make([]string, c.served)
+			for n := range kinds {
+				kind := benchNamed("served", n)
+				kinds[n] = kind.Name()
+				jobs = append(jobs, benchJobs(b, store, kind, (b.N+c.served-1)/c.served)...)
+			}
+			rand.New(rand.NewPCG(1, 2)).Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+			store1000(b, store, jobs)
+			report := measure(b)
+			burn(b, store, 20, kinds...)
+			report()
+		})
+	}
+}
+
+func benchNamed(prefix string, n int) pawl.Kind[benchArgs] {
+	return pawl.NewKind[benchArgs](fmt.Sprintf("%s.%05d.v1", prefix, n), pawl.Policy{})
 }

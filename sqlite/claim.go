@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,17 +14,6 @@ import (
 const (
 	takeTokens = `update pawl_counter set value = value + ?1 where name = 'token' returning value`
 
-	// The kinds and lanes that have ready jobs in a queue, found by one seek of the index for each.
-	selectFronts = `with recursive k (kind) as (
-  select * from (select kind from pawl_job where queue = ?1 and session is null and run_at is null order by kind limit 1)
-  union all
-  select (select j.kind from pawl_job j where j.queue = ?1 and j.session is null and j.run_at is null and j.kind > k.kind
-    order by j.kind limit 1) from k where k.kind is not null
-)
-select k.kind, l.column1 from k cross join (values (0), (1), (2), (3)) l
-where exists (select 1 from pawl_job j
-  where j.queue = ?1 and j.kind = k.kind and j.lane = l.column1 and j.session is null and j.run_at is null)`
-
 	// One reservation for each candidate, the tokens in the order of the queue.
 	takeHead = `update pawl_job set session = ?1, token = ?2 + c.n, room = zeroblob(?5), attempt = attempt + 1
 from (select seq, row_number() over (order by seq) as n from (`
@@ -35,9 +23,6 @@ from (select seq, row_number() over (order by seq) as n from (`
 	takeOne     = `select seq from pawl_job where seq = ?`
 	takeListed  = `select value as seq from json_each(?3)`
 	takeInOrder = ` order by seq limit ?4`
-
-	selectFront = `select seq from pawl_job where queue = ?1 and kind = ?2 and lane = ?3 and session is null and run_at is null
-order by seq limit 1`
 
 	// A bounded look at the front: in order of the queue, jobs are about in the order in which they became ready.
 	selectOld = `select seq from (select seq, ready_at from pawl_job
@@ -82,7 +67,7 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 	for _, d := range c.damage {
 		s.config.Logger.Warn(d.what, "job", d.job, "error", d.err)
 	}
-	return pawl.Claimed{Now: time.UnixMilli(c.at).UTC(), Jobs: c.jobs, More: len(c.queues) == request.Max}, nil
+	return pawl.Claimed{Now: time.UnixMilli(c.at).UTC(), Jobs: c.jobs, More: c.more || len(c.queues) == request.Max}, nil
 }
 
 // claim is one claim under way.
@@ -96,6 +81,8 @@ type claim struct {
 	suspect    bool     // one may still be taken
 	drawn      bool     // the tokens are
 	base       int64    // tokens after it, up to Max of them, are this claim's
+	more       bool     // there is more to be taken from a queue
+	kindList   string   // of the request, as JSON
 	queues     []string // of the jobs taken, in the order of their tokens
 	kinds      []string // of the jobs taken, and perhaps more
 	jobs       []pawl.ClaimedJob
@@ -108,7 +95,7 @@ func (c *claim) run(ctx context.Context) error {
 		return fmt.Errorf("read rules: %w", err)
 	}
 	for _, queue := range c.request.Queues {
-		if len(c.queues) == c.request.Max {
+		if c.left() == 0 || c.more {
 			break
 		}
 		if c.rules.paused[queue] {
@@ -132,51 +119,55 @@ func (c *claim) run(ctx context.Context) error {
 
 // drain takes from one queue.
 func (c *claim) drain(ctx context.Context, queue string) error {
-	fronts, err := selectRows(ctx, c.x, scanFront, selectFronts, queue)
+	fronts, err := c.findFronts(ctx, queue)
 	if err != nil {
 		return fmt.Errorf("find kinds: %w", err)
 	}
 	fronts = slices.DeleteFunc(fronts, func(f front) bool { return !c.rules.allow(f) })
-	if len(fronts) == 0 {
-		return nil
+	if c.request.Orphans != nil {
+		return c.takeOrphans(ctx, queue, fronts)
+	}
+	fronts, suspect := c.pickSuspect(fronts)
+	fronts = first(fronts, c.left())
+	if suspect != nil {
+		c.suspect = false // if it is not taken here, nothing more is taken at all
+		c.kinds = append(c.kinds, suspect.kind)
 	}
 	for _, f := range fronts {
 		c.kinds = append(c.kinds, f.kind)
 	}
-	if c.request.Orphans != nil {
-		return c.takeOrphans(ctx, queue, fronts)
+	switch {
+	case len(fronts) == 0 && suspect == nil:
+		return nil
+	case len(fronts) > mergedFronts:
+		return c.takeOfMany(ctx, queue, fronts, suspect)
 	}
-	fronts, suspect, err := c.pickSuspect(ctx, queue, fronts)
-	if err != nil || len(fronts) == 0 && suspect == nil {
-		return err
-	}
+	return c.takeMerged(ctx, queue, fronts, suspect)
+}
+
+// left is how many jobs may still be taken.
+func (c *claim) left() int { return c.request.Max - len(c.queues) }
+
+// mergedFronts is how many fronts are merged row by row in one statement, which has a text for each number of them.
+const mergedFronts = 16
+
+// takeMerged takes from few fronts, reading no more rows than are taken.
+func (c *claim) takeMerged(ctx context.Context, queue string, fronts []front, suspect *front) error {
 	terms := make([]string, 0, len(fronts)+1)
-	args := []any{int64(c.request.Session), nil, queue, c.request.Max - len(c.queues), nil}
+	args := []any{int64(c.request.Session), nil, queue, c.left(), nil}
 	for _, f := range fronts {
 		terms = append(terms, takeLane)
 		args = append(args, f.kind, f.lane)
 	}
 	if suspect != nil {
 		terms = append(terms, takeOne)
-		args = append(args, *suspect)
-		c.suspect = false // if it is not taken here, nothing more is taken at all
+		args = append(args, suspect.head)
 	}
 	return c.take(ctx, queue, numbered(merged(terms)), args)
 }
 
-// merged is a statement for the union of ordered terms, in order. Few are merged row by row without reading more than
-// is needed; many go in groups.
-func merged(terms []string) string {
-	const most = 16
-	if len(terms) > most {
-		var groups []string
-		for group := range slices.Chunk(terms, most) {
-			groups = append(groups, "select seq from ("+merged(group)+")")
-		}
-		terms = groups
-	}
-	return strings.Join(terms, " union all ") + takeInOrder
-}
+// merged is a statement for the union of ordered terms, in order.
+func merged(terms []string) string { return strings.Join(terms, " union all ") + takeInOrder }
 
 // numbered gives the bare parameters numbers from 6 on.
 func numbered(text string) string {
@@ -222,33 +213,4 @@ func storedBytes(n int64) int {
 		}
 	}
 	return 8
-}
-
-// front is a kind and a lane that have ready jobs.
-type front struct {
-	kind string
-	lane int
-}
-
-func scanFront(rows *sql.Rows) (f front, err error) { return f, rows.Scan(&f.kind, &f.lane) }
-
-// pickSuspect takes the lanes of suspects out, and finds the first of them if one may be taken.
-func (c *claim) pickSuspect(ctx context.Context, queue string, fronts []front) (rest []front, suspect *int64, err error) {
-	for _, f := range fronts {
-		if f.lane&laneSuspect == 0 {
-			rest = append(rest, f)
-			continue
-		}
-		if !c.suspect {
-			continue
-		}
-		seq, found, err := selectOne(ctx, c.x, scanValue[int64], selectFront, queue, f.kind, f.lane)
-		if err != nil {
-			return nil, nil, fmt.Errorf("find suspect: %w", err)
-		}
-		if found && (suspect == nil || seq < *suspect) {
-			suspect = &seq
-		}
-	}
-	return rest, suspect, nil
 }

@@ -120,7 +120,7 @@ func TestQueuePlans(t *testing.T) {
 	checkPlan(t, "waiting", plan(t, s, waitingByQueue), "pawl_job_ready", sorts)
 	checkPlan(t, "scheduled", plan(t, s, scheduledByQueue), "pawl_job_due")
 	checkPlan(t, "reserved", plan(t, s, reservedByQueue), "pawl_job_held")
-	checkPlan(t, "fronts", plan(t, s, selectFronts, "q"), "SEARCH j USING", sorts)
+	checkPlan(t, "fronts", plan(t, s, selectFronts, "q", -1), "SEARCH n USING", sorts)
 	checkPlan(t, "oldest", plan(t, s, oldestOfLane, "q", "k", 0), "pawl_job_ready (queue=? AND kind=? AND lane=? AND rowid", sorts, "SCAN pawl_job")
 	for state, index := range map[string]string{clearWaiting: "pawl_job_ready", clearScheduled: "pawl_job_due", clearReserved: "pawl_job_held"} {
 		checkPlan(t, "clear "+state, plan(t, s, pickToClear(state), "q", 1, 2), "SEARCH pawl_job USING INDEX "+index, sorts)

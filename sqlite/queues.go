@@ -88,7 +88,7 @@ const (
 // each, however many jobs wait.
 func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView, at int64) error {
 	for queue, view := range views {
-		fronts, err := selectRows(ctx, x, scanFront, selectFronts, queue)
+		fronts, err := selectRows(ctx, x, scanFront, selectFronts, queue, -1)
 		if err != nil {
 			return err
 		}

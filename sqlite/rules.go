@@ -65,9 +65,11 @@ func (c *claim) takeOrphans(ctx context.Context, queue string, fronts []front) e
 	if c.openedAt > before {
 		return nil
 	}
-	left := c.request.Max - len(c.queues)
+	left := c.left()
+	fronts = first(fronts, max(left, 100)) // the others began to wait later
 	var seqs []int64
 	for _, f := range fronts {
+		c.kinds = append(c.kinds, f.kind)
 		old, err := selectRows(ctx, c.x, scanValue[int64], selectOld, queue, f.kind, f.lane, max(4*left, 100), before)
 		if err != nil {
 			return fmt.Errorf("find orphans: %w", err)

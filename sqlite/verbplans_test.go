@@ -62,11 +62,13 @@ func checkVerbPlans(t *testing.T, s *Store) {
 		has   string
 	}{
 		"kinds of a queue":   {selectFronts, "pawl_job_ready (queue=? AND kind>?)"},
-		"lanes of a kind":    {selectFronts, ready},
+		"lanes of a kind":    {selectFronts, "pawl_job_ready (queue=? AND kind=? AND lane>?)"},
+		"job of a kind":      {selectFronts, "SEARCH j USING INTEGER PRIMARY KEY"},
+		"some kinds":         {selectFrontsOf, ready},
+		"many kinds":         {selectFirst, "pawl_job_ready (queue=? AND kind=? AND lane=? AND rowid<?)"},
 		"claim":              {takeHead + numbered(merged([]string{takeLane})) + takeTail, ready},
 		"claim of kinds":     {takeHead + numbered(merged([]string{takeLane, takeLane, takeOne})) + takeTail, ready},
 		"read of a claim":    {selectTaken, "pawl_job_held (session=? AND token>?)"},
-		"suspect":            {selectFront, ready},
 		"orphans":            {selectOld, ready},
 		"records":            {selectAttempts, "pawl_job_held (session=? AND token>? AND token<?)"},
 		"verdicts":           {selectVerdicts, "pawl_job_held (session=? AND token>? AND token<?)"},

@@ -44,7 +44,7 @@ func TestManyKindsInOrder(t *testing.T) {
 	t.Parallel()
 	store := openFresh(t, storetest.Options{})
 	var kinds []string
-	for n := range 70 { // more than are merged in one go
+	for n := range 70 { // more than are merged row by row
 		kinds = append(kinds, fmt.Sprintf("many.%d.v1", n*37%70))
 	}
 	var want, got []pawl.ID
@@ -68,6 +68,49 @@ func TestManyKindsInOrder(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%d jobs of 70 kinds were claimed out of their order", len(got))
+	}
+}
+
+// So they do where few kinds have nearly all of the jobs, and the next queue waits until there are none.
+func TestManyUnevenKindsInOrder(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{3, 40, 100, 1000} {
+		store := openFresh(t, storetest.Options{})
+		kinds := make([]string, 50)
+		for n := range kinds {
+			kinds[n] = fmt.Sprintf("uneven.%02d.v1", n)
+		}
+		var want, got []pawl.ID
+		put := func(queue string, numbers ...int) {
+			jobs := make([]pawl.NewJob, len(numbers))
+			for i, n := range numbers {
+				jobs[i] = pawl.NewJob{ID: pawl.NewID(), Kind: kinds[n], Queue: queue, Envelope: []byte("x")}
+				want = append(want, jobs[i].ID)
+			}
+			if _, err := store.Enqueue(t.Context(), jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("a", slices.Repeat([]int{7}, 150)...)
+		for n := range kinds {
+			put("a", n, n, 31)
+		}
+		put("a", slices.Repeat([]int{7, 8}, 60)...)
+		put("b", 1, 2, 3)
+		session := host(t, store, kinds...)
+		for more := true; more; {
+			claimed, err := store.Claim(t.Context(), pawl.ClaimRequest{Session: session, Queues: []string{"a", "b"}, Kinds: kinds, Max: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = claimed.More
+			for _, job := range claimed.Jobs {
+				got = append(got, job.ID)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("claims of %d: %d jobs of %d, or out of their order", most, len(got), len(want))
+		}
 	}
 }
 
