@@ -30,7 +30,7 @@ from (select seq, row_number() over (order by seq) as n from (`
 where ready_at <= ?5`
 
 	selectKnownKinds = `select kind from pawl_kind where seen_at > ?1
-union select k.value from pawl_session s join json_each(s.info, '$.Kinds') k where s.ended_at is null and k.type = 'text'`
+union select k.value from pawl_session s join json_each(iif(json_valid(s.info), s.info, '{}'), '$.Kinds') k where s.ended_at is null and k.type = 'text'`
 )
 
 // Lanes of a kind; see the schema.

@@ -98,6 +98,9 @@ func TestDamagedAttempt(t *testing.T) {
 	if n := log.count("cannot be read"); n != 1 {
 		t.Errorf("%d warnings for one job", n)
 	}
+	if view, err := store.Job(t.Context(), jobs[0].ID); err != nil || len(view.History) != 1 {
+		t.Errorf("job %+v, %v", view, err)
+	}
 }
 
 // A job whose death was decided is buried also when its letter cannot be read, with what is left of it.
@@ -181,5 +184,26 @@ func TestDamagedReferenceToALetter(t *testing.T) {
 		if n, err := store.ClearQueue(t.Context(), "2-default", pawl.By{Who: "ann", Door: "cli"}); err != nil || n != 1 {
 			t.Errorf("cleared %d jobs, %v", n, err)
 		}
+	}
+}
+
+// What a session has told about itself is needed neither to end it nor to look for orphans.
+func TestDamagedSession(t *testing.T) {
+	t.Parallel()
+	store, db, _ := damageable(t)
+	id := enqueue(t, store, damagedKind)
+	observer, victim := host(t, store, "other.v1"), host(t, store, damagedKind)
+	claimDamaged(t, store, victim, 1)
+	damage(t, db, `update pawl_session set info = '{"Kinds": [' where id = ?`, int64(victim))
+	orphans := pawl.ClaimRequest{Session: observer, Queues: []string{"2-default"}, Max: 1, Orphans: &pawl.Orphans{Unseen: time.Hour}}
+	if jobs := claim(t, store, orphans); len(jobs) != 0 {
+		t.Errorf("claimed %+v", jobs)
+	}
+	report, err := store.Sweep(t.Context(), pawl.SweepRequest{Session: observer, Dead: []pawl.SeenSession{{ID: victim}}})
+	if err != nil || report.Recovered != 1 {
+		t.Errorf("sweep: %+v, %v", report, err)
+	}
+	if jobs := claimDamaged(t, store, observer, 1); len(jobs) != 1 || jobs[0].ID != id {
+		t.Errorf("claimed %+v, want the job", jobs)
 	}
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 
 	"github.com/pawljobs/pawl"
@@ -92,9 +93,15 @@ func readJob(ctx context.Context, x execer, id pawl.ID) (pawl.JobView, error) {
 	return view, err
 }
 
-// readHistory finds the attempts that failed, oldest first.
+// readHistory finds the attempts that failed, oldest first. Records that cannot be read are left out.
 func readHistory(ctx context.Context, x execer, id pawl.ID) ([]pawl.AttemptRecord, error) {
-	return selectRows(ctx, x, func(rows *sql.Rows) (r pawl.AttemptRecord, err error) {
-		return r, rows.Scan(jsonColumn{&r})
-	}, `select record from pawl_attempt where job_id = ? order by n`, id[:])
+	kept, err := selectRows(ctx, x, scanValue[string], `select record from pawl_attempt where job_id = ? order by n`, id[:])
+	var history []pawl.AttemptRecord
+	for _, text := range kept {
+		var record pawl.AttemptRecord
+		if json.Unmarshal([]byte(text), &record) == nil {
+			history = append(history, record)
+		}
+	}
+	return history, err
 }

@@ -231,12 +231,13 @@ func finishSession(ctx context.Context, x execer, session pawl.SessionID, at, se
 	if _, err := x.ExecContext(ctx, freeAlerts, int64(session), at); err != nil {
 		return false, fmt.Errorf("free alerts: %w", err)
 	}
-	var host pawl.HostInfo
-	_, _, err = selectOne(ctx, x, func(rows *sql.Rows) (struct{}, error) {
-		return struct{}{}, rows.Scan(jsonColumn{&host})
-	}, selectInfo, int64(session))
+	info, _, err := selectOne(ctx, x, scanValue[string], selectInfo, int64(session))
 	if err != nil {
 		return false, err
+	}
+	var host pawl.HostInfo
+	if json.Unmarshal([]byte(info), &host) != nil {
+		return true, nil // a damaged row must not keep its session's jobs from going on
 	}
 	return true, seeKinds(ctx, x, host.Kinds, seen)
 }
