@@ -8,10 +8,9 @@ import "strings"
 // that is open, since what is there comes first. The session is locked against its end only if there is something to
 // take: an idle look writes nothing.
 //
-// It commits without waiting for the disk. What a crash of the server takes back is a reservation that was not settled
-// yet: its settle is refused, and the job is there for others, as after the death of a host. A start mark is on disk
-// before its handler runs, and with it the claim. Tokens come from a stretch that was drawn durably ($8 is the one before
-// the first), so none repeats.
+// Tokens come from a stretch that was drawn before ($8 is the one before the first), so none repeats. The commit waits
+// for the disk like any other: a host that finds a reservation gone after a settle of unknown outcome takes it for
+// settled, so no crash of the server may take a claim back.
 //
 // A claim that the network delivers after its host has given it up and looked for what it took would take jobs that
 // nobody knows of. That look begins a new epoch of the session, and claims of an earlier one ($9; negative: of any) take
@@ -48,7 +47,7 @@ const claimTemplate = `with me as materialized (
   where lane.ord <= coalesce((select min(ord) from lane where open), 2147483647)
   limit $7
 ), fence as materialized (
-  select set_config('synchronous_commit', 'off', true) from {s}.session where id = $1 and ended_at is null
+  select 1 from {s}.session where id = $1 and ended_at is null
     and ($9::bigint < 0 or epoch = $9) and exists (select 1 from pick) for share
 ), taken as (
   update {s}.job j set holder = $1, claim = $8 + pick.n, attempt = j.attempt + 1
