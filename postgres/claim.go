@@ -39,6 +39,7 @@ const (
 	claimTime    = 50 * time.Millisecond // after which a claim answers with what it has
 	suspectWaits = time.Second           // behind a full queue, before it takes another's place
 	claimAtOnce  = 5000                  // jobs in one claim
+	fewQueues    = 8                     // that are cheap to look at, also in vain
 )
 
 // Claim reserves ready jobs for the session.
@@ -159,8 +160,12 @@ func (c *claim) takeMain(ctx context.Context) error {
 	events := c.store.claims.fronts.Load()
 	fronts, skipped := map[int]int64{}, map[int]int64{}
 	now := time.Now()
+	likely := 0 // queues up to the last one that gave something the last time
 	for i, queue := range c.queues {
 		cursor := c.cursor(queue)
+		if cursor.gave {
+			cursor.gave, likely = false, i+1
+		}
 		cursor.confirmed = cursor.low >= cursor.head && cursor.recheck == nil
 		if !cursor.busy || now.After(cursor.nextFront) || cursor.fronts != events {
 			fronts[i] = frontStart
@@ -169,11 +174,19 @@ func (c *claim) takeMain(ctx context.Context) error {
 		}
 		cursor.fronts = events
 	}
-	if err := c.along(ctx, fronts, c.mainLanes); err != nil {
-		return err
+	if len(c.queues) <= fewQueues {
+		likely = 0 // all of them with one statement
 	}
-	if !c.done() && len(skipped) > 0 {
-		if err := c.along(ctx, skipped, c.frontLanes); err != nil {
+	steps := []func() error{
+		func() error { return c.along(ctx, fronts, c.mainLanes(0, likely)) },
+		func() error { return c.along(ctx, fronts, c.mainLanes(likely, len(c.queues))) },
+		func() error { return c.along(ctx, skipped, c.frontLanes) },
+	}
+	for _, step := range steps {
+		if c.done() {
+			break
+		}
+		if err := step(); err != nil {
 			return err
 		}
 	}
@@ -217,22 +230,24 @@ func (c *claim) along(ctx context.Context, fronts map[int]int64, next func(front
 	return nil
 }
 
-// mainLanes are, for each queue in order, its front if that is to be looked at, what lies behind its head if it is time
-// for that, and what comes after.
-func (c *claim) mainLanes(fronts map[int]int64) []*lane {
-	lanes := make([]*lane, 0, 3*len(c.queues))
-	now := time.Now()
-	for i, queue := range c.queues {
-		cursor := c.cursor(queue)
-		if start, ok := fronts[i]; ok {
-			lanes = append(lanes, cursor.frontLane(i, start, c.limit))
+// mainLanes are, for some of the queues in order, the front if that is to be looked at, what lies behind the head if it
+// is time for that, and what comes after.
+func (c *claim) mainLanes(from, to int) func(fronts map[int]int64) []*lane {
+	return func(fronts map[int]int64) []*lane {
+		lanes := make([]*lane, 0, 3*(to-from))
+		now := time.Now()
+		for i := from; i < to; i++ {
+			cursor := c.cursor(c.queues[i])
+			if start, ok := fronts[i]; ok {
+				lanes = append(lanes, cursor.frontLane(i, start, c.limit))
+			}
+			if !cursor.confirmed && cursor.recheckNow(now) {
+				lanes = append(lanes, cursor.recheckLane(i, c.limit))
+			}
+			lanes = append(lanes, &lane{kind: laneMain, queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
 		}
-		if !cursor.confirmed && cursor.recheckNow(now) {
-			lanes = append(lanes, cursor.recheckLane(i, c.limit))
-		}
-		lanes = append(lanes, &lane{kind: laneMain, queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
+		return lanes
 	}
-	return lanes
 }
 
 // frontLanes are the fronts alone.
@@ -355,37 +370,6 @@ func (c *claim) takeSuspect(ctx context.Context) error {
 		c.store.claims.suspect = time.Time{}
 	}
 	return err
-}
-
-// sort puts the jobs into the order of the queues, which statements do not keep.
-func (c *claim) sort() {
-	order := make([]int, len(c.jobs))
-	sorted := true
-	for i := range order {
-		order[i] = i
-		sorted = sorted && (i == 0 || !c.places[i].before(c.places[i-1]))
-	}
-	if sorted {
-		return
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		if c.places[a].before(c.places[b]) {
-			return -1
-		}
-		return 1
-	})
-	jobs := make([]pawl.ClaimedJob, len(order))
-	for i, from := range order {
-		jobs[i] = c.jobs[from]
-	}
-	c.jobs = jobs
-}
-
-func (p place) before(other place) bool {
-	if p.queue != other.queue {
-		return p.queue < other.queue
-	}
-	return p.seq < other.seq
 }
 
 // sessionLost is the error of a session that has ended.

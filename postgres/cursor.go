@@ -46,6 +46,7 @@ type cursor struct {
 	nextFront    time.Time // when the front is looked at even if there is enough behind it
 	fronts       int64     // the jobs that this process had put to the front by then
 	window       int64
+	gave         bool   // the last claim got something from it
 	busy         bool   // the last claim got as many jobs as it asked for
 	confirmed    bool   // the claim under way has seen all that there was
 	rules        string // the switches by which it searched

@@ -1,6 +1,11 @@
 package postgres
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
 
 // Kinds of lanes.
 const (
@@ -30,6 +35,7 @@ type lane struct {
 // note moves the lane's cursor; filled says that the claim had enough before the lane came to its end.
 func (l *lane) note(filled bool, now time.Time, took time.Duration) {
 	cursor := l.cursor
+	cursor.gave = cursor.gave || l.taken > 0
 	switch l.kind {
 	case laneFront:
 		if !l.open && !filled {
@@ -48,4 +54,35 @@ func (l *lane) note(filled bool, now time.Time, took time.Duration) {
 		}
 		cursor.looked(l.open, filled)
 	}
+}
+
+// sort puts the jobs into the order of the queues, which statements do not keep.
+func (c *claim) sort() {
+	order := make([]int, len(c.jobs))
+	sorted := true
+	for i := range order {
+		order[i] = i
+		sorted = sorted && (i == 0 || !c.places[i].before(c.places[i-1]))
+	}
+	if sorted {
+		return
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if c.places[a].before(c.places[b]) {
+			return -1
+		}
+		return 1
+	})
+	jobs := make([]pawl.ClaimedJob, len(order))
+	for i, from := range order {
+		jobs[i] = c.jobs[from]
+	}
+	c.jobs = jobs
+}
+
+func (p place) before(other place) bool {
+	if p.queue != other.queue {
+		return p.queue < other.queue
+	}
+	return p.seq < other.seq
 }
