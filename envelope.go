@@ -78,7 +78,7 @@ const (
 	fieldRedrive       = 10
 	fieldStartsOff     = 11
 	fieldRetryUntil    = 12 // Unix milliseconds
-	fieldCorrelationID = 13
+	fieldCorrelationID = 13 // absent: the job's id
 	fieldTraceParent   = 14
 	fieldTraceState    = 15
 	fieldTag           = 16 // repeated
@@ -121,7 +121,9 @@ func (e Envelope) Encode() []byte {
 	if !e.RetryUntil.IsZero() {
 		w.number(fieldRetryUntil, uint64(e.RetryUntil.UnixMilli()))
 	}
-	w.text(fieldCorrelationID, e.CorrelationID)
+	if e.CorrelationID != e.ID.String() {
+		w.text(fieldCorrelationID, e.CorrelationID)
+	}
 	w.text(fieldTraceParent, e.TraceParent)
 	w.text(fieldTraceState, e.TraceState)
 	for _, tag := range e.Tags {
@@ -179,6 +181,9 @@ func (e *Envelope) decode(stored []byte) error {
 	}
 	if e.Policy.Redrive == RedriveInherit {
 		e.Policy.Redrive = RedriveAny
+	}
+	if e.CorrelationID == "" {
+		e.CorrelationID = e.ID.String()
 	}
 	return nil
 }
