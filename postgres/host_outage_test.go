@@ -53,8 +53,14 @@ func outage(w *world, begin func(*relay)) {
 	sessions := []pawl.SessionID{hosts[0].Stats().Session, hosts[1].Stats().Session}
 	dials, lines := links[0].dials.Load()+links[1].dials.Load(), len(w.lines.at(slog.LevelWarn))
 
+	begin(links[1]) // first, so that the other host has seen its last beat
+	look := func() {
+		beat := hosts[0].Stats().LastBeat
+		w.until(10*time.Second, "a look of one host at the other", func() bool { return hosts[0].Stats().LastBeat.After(beat) })
+	}
+	look()
+	look()
 	begin(links[0])
-	begin(links[1])
 	for i := range jobs / 2 { // some end before their hosts know, some long after, and half of them after it is over
 		if i == jobs/4 {
 			w.until(patience, "hosts that notice", func() bool { return !hosts[0].Ready() && !hosts[1].Ready() })
@@ -68,8 +74,7 @@ func outage(w *world, begin func(*relay)) {
 	}
 	links[0].heal()
 	w.until(10*time.Second, "the first host ready", hosts[0].Ready)
-	beat := hosts[0].Stats().LastBeat
-	w.until(10*time.Second, "its second look at the other", func() bool { return hosts[0].Stats().LastBeat.After(beat) })
+	look()
 	links[1].heal()
 	w.until(10*time.Second, "both hosts ready", func() bool { return hosts[0].Ready() && hosts[1].Ready() })
 	w.until(10*time.Second, "what came meanwhile", func() bool {
