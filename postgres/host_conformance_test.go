@@ -1,13 +1,10 @@
 package postgres_test
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pawljobs/pawl/postgres"
 	"github.com/pawljobs/pawl/storetest"
@@ -37,9 +34,7 @@ func TestConformanceBehindPgbouncer(t *testing.T) {
 		Backdate: func(t testing.TB, s storetest.Store, by time.Duration) {
 			backdate(t, inSchema{s.(inSchema).Store, server(t), s.(inSchema).config}, by)
 		},
-		Begin: func(t testing.TB, s storetest.Store) storetest.Tx {
-			return beginBehindPgbouncer(t, s.(inSchema))
-		},
+		Begin: begin,
 	})
 }
 
@@ -62,28 +57,4 @@ func configOf(t testing.TB, o storetest.Options) postgres.Config {
 		config.History = -1
 	}
 	return config
-}
-
-// beginBehindPgbouncer is a caller's transaction as pgx has to be set up for a pooler.
-func beginBehindPgbouncer(t testing.TB, s inSchema) storetest.Tx {
-	t.Helper()
-	config, err := pgx.ParseConfig(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatalf("connect: %v", err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatalf("begin: %v", err)
-	}
-	return storetest.Tx{
-		Enqueuer: s.Tx(tx),
-		Commit:   func() error { return tx.Commit(t.Context()) },
-		Rollback: func() error { return tx.Rollback(context.Background()) },
-	}
 }
