@@ -2,11 +2,36 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/pawljobs/pawl"
 )
+
+// ErrAborted is what Run returns after Abort.
+var ErrAborted = errors.New("host aborted: what it held is left for other hosts to recover")
+
+// abortWait is how long Run waits after Abort for what it has started to end.
+const abortWait = time.Second
+
+// Abort makes Run return within about a second, before a drain or in the middle of one; a program calls it at the
+// second signal. Handlers are cancelled with cause pawl.ErrShutdown, but nothing more is recorded and the session is
+// not closed: it expires, and other hosts then run again what was running, as after a crash. It can be called at any
+// time, more than once.
+func (h *Host) Abort() { h.abort() }
+
+// abandon ends a host after Abort, which ends the base of all that it does.
+func (h *Host) abandon() error {
+	last, cancel := context.WithTimeout(context.WithoutCancel(h.base), abortWait)
+	defer cancel()
+	left := h.settler.close(last, &h.settling)
+	for _, c := range []*crew{&h.fetchers, &h.upkeep, &h.living, &h.cutting, &h.attempts} {
+		c.wait(last)
+	}
+	h.log.Warn("aborted: other hosts recover what was held", "running", h.counters.running.Load(), "unrecorded", left)
+	return ErrAborted
+}
 
 // drain ends a host in the order that loses nothing: claim no more, let handlers end, cancel them, put back what did
 // not end, record it all, and only then leave the store. Every part is bounded by its rung.
@@ -28,6 +53,9 @@ func (h *Host) drain() error {
 	if !ended {
 		h.cancelAll()
 		ended = h.attempts.wait(server) && h.fetchers.wait(server)
+	}
+	if h.aborted.Err() != nil {
+		return h.abandon()
 	}
 	if !ended {
 		h.cutOff()
@@ -70,6 +98,9 @@ func (h *Host) leave(begun time.Time) error {
 	h.cutting.wait(last)
 	h.stopLiving()
 	h.living.wait(last)
+	if h.aborted.Err() != nil {
+		return h.abandon()
+	}
 	err := h.closeSession(last)
 	if left > 0 {
 		h.log.Warn("the shutdown ended before all was recorded; other hosts run these jobs again", "jobs", left)

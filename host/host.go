@@ -54,8 +54,10 @@ type Host struct {
 
 	quiet   chan struct{} // closed by Quiet
 	quietly sync.Once
+	aborted context.Context // done when Abort was called
+	abort   context.CancelFunc
 
-	base       context.Context // the values of Run's ctx without its end
+	base       context.Context // the values of Run's ctx without its end; done after Abort
 	calls      context.Context // of store calls that are not the settler's or the session's
 	stopClaims context.CancelFunc
 	stopUpkeep context.CancelFunc
@@ -99,6 +101,7 @@ func (h *Host) build() {
 	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
 	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
 	h.quiet = make(chan struct{})
+	h.aborted, h.abort = context.WithCancel(context.Background())
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
 	h.suspects.freed = h.wakeServers
 	for _, s := range h.config.Servers {
@@ -113,13 +116,18 @@ func (h *Host) build() {
 var errUsed = errors.New("run host: it has run before; make a new one")
 
 // Run works until ctx is done, drains, and returns when all that it started has ended, save handlers that ignore
-// their cancelled ctx (see Stats.Strays). It returns nil after a clean stop. It fails at once when the store says that
-// it cannot be used; an outage is waited for. A host runs once.
+// their cancelled ctx (see Stats.Strays). It returns nil after a clean stop, and ErrAborted after Abort. It fails at
+// once when the store says that it cannot be used; an outage is waited for. A host runs once.
 func (h *Host) Run(ctx context.Context) error {
 	if h.ran.Swap(true) {
 		return errUsed
 	}
-	h.base = context.WithoutCancel(ctx)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(pawl.ErrShutdown)
+	defer context.AfterFunc(h.aborted, func() { cut(pawl.ErrShutdown); end() })()
+	h.base = base
 	claims, stopClaims := context.WithCancel(h.base)
 	upkeep, stopUpkeep := context.WithCancel(h.base)
 	living, stopLiving := context.WithCancel(h.base)
