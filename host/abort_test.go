@@ -15,11 +15,11 @@ import (
 // running is recovered by another host when the session has been silent for long enough.
 func TestAbort(t *testing.T) {
 	moments := map[string]func(w *world, h *running){
-		"while it works":       func(*world, *running) {},
-		"during the grace":     func(w *world, h *running) { h.cancel(); w.pass(time.Minute) },
-		"after the grace":      func(w *world, h *running) { h.cancel(); w.pass(110 * time.Second) },
-		"when it was quiet":    func(w *world, h *running) { h.Quiet(); w.pass(time.Second) },
-		"at the same time": func(_ *world, h *running) { h.cancel() },
+		"while it works":    func(*world, *running) {},
+		"during the grace":  func(w *world, h *running) { h.cancel(); w.pass(time.Minute) },
+		"after the grace":   func(w *world, h *running) { h.cancel(); w.pass(110 * time.Second) },
+		"when it was quiet": func(w *world, h *running) { h.Quiet(); w.pass(time.Second) },
+		"at the same time":  func(_ *world, h *running) { h.cancel() },
 	}
 	for name, begin := range moments {
 		t.Run(name, func(t *testing.T) {
