@@ -173,6 +173,7 @@ type HostInfo struct {
 type ServerInfo struct {
 	Name    string
 	Queues  []string
+	Weights map[string]int `json:",omitempty"` // by queue; nil: strict order
 	Workers int
 }
 

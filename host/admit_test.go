@@ -201,7 +201,10 @@ func TestConfigIsChecked(t *testing.T) {
 		}}, want: []string{"Servers[1].Name", `"io"`, "once"}},
 		"no queues":   {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Workers: 1}}}, want: []string{"Servers[0].Queues"}},
 		"empty queue": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Queues: []string{""}, Workers: 1}}}, want: []string{"Servers[0].Queues"}},
-		"no workers":  {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Queues: queues}}}, want: []string{"Servers[0].Workers", `"0"`}},
+		"weights": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{
+			Name: "io", Queues: []string{"a", "b", "c"}, Workers: 1, Weights: map[string]int{"a": 0, "b": -1, "d": 1_000_001},
+		}}}, want: []string{`Servers[0].Weights "c"`, `Servers[0].Weights "d"`, "Weights[a]", "Weights[b]", "Weights[d]"}},
+		"no workers": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Queues: queues}}}, want: []string{"Servers[0].Workers", `"0"`}},
 		"ladder": {
 			store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Handler: 2 * time.Minute}},
 			want: []string{"Drain.Handler", "2m0s", "Drain.Server", "2m0s"},
@@ -255,7 +258,7 @@ func TestDefaultServers(t *testing.T) {
 		w.pass(time.Second)
 		info := w.store.sessions[h.Stats().Session].info
 		w.equal("name and kinds", words(info.Name, info.Kinds, info.Version), "desk-7 [test.work.v1] v1")
-		w.equal("io", words(info.Servers[0]), "{desk-7:worker-io [1-critical 2-default] 20}")
+		w.equal("io", words(info.Servers[0]), "{desk-7:worker-io [1-critical 2-default] map[] 20}")
 		w.equal("cpu", words(info.Servers[1].Name, info.Servers[1].Queues, info.Servers[1].Workers >= 2), "desk-7:worker-cpu [3-bulk] true")
 		h.clean()
 	})

@@ -3,6 +3,8 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -92,8 +94,33 @@ func checkServers(servers []Server) error {
 				errs = append(errs, &pawl.FieldError{Field: field + ".Queues", Value: queue, Rule: "every name must have 1 to 128 bytes"})
 			}
 		}
+		errs = append(errs, checkWeights(field+".Weights", s))
 		if s.Workers < 1 || s.Workers > mostWorkers {
 			errs = append(errs, &pawl.FieldError{Field: field + ".Workers", Value: s.Workers, Rule: "must be from 1 to 100,000"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mostWeight of one queue.
+const mostWeight = 1_000_000
+
+func checkWeights(field string, s Server) error {
+	if s.Weights == nil {
+		return nil
+	}
+	var errs []error
+	for _, queue := range s.Queues {
+		if _, stated := s.Weights[queue]; !stated {
+			errs = append(errs, &pawl.FieldError{Field: field, Value: queue, Rule: "every queue must have a weight"})
+		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(s.Weights)) {
+		if !slices.Contains(s.Queues, queue) {
+			errs = append(errs, &pawl.FieldError{Field: field, Value: queue, Rule: "must be one of the server's queues"})
+		}
+		if weight := s.Weights[queue]; weight < 1 || weight > mostWeight {
+			errs = append(errs, &pawl.FieldError{Field: field + "[" + queue + "]", Value: weight, Rule: "must be from 1 to 1,000,000"})
 		}
 	}
 	return errors.Join(errs...)

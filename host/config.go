@@ -2,6 +2,7 @@ package host
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -44,8 +45,14 @@ type Config struct {
 // Server is a pool of workers bound to some queues. It is shown as <host name>:worker-<name>.
 type Server struct {
 	Name string
-	// Queues are drained in strict order of their names, compared bytewise, whatever the order here.
+	// Queues are drained in strict order of their names, compared bytewise, whatever the order here, unless there are
+	// Weights.
 	Queues []string
+	// Weights, where they are given, take the place of the strict order: while all queues have jobs, each has its
+	// weight's share of the jobs that start; the share of an empty one goes to the others. They name each of Queues,
+	// nothing else, and are from 1 to 1,000,000. A queue is never left out, so one that needs its jobs started at once
+	// is better served in strict order, or by a server of its own.
+	Weights map[string]int
 	// Workers is how many jobs run at a time; at least 1.
 	Workers int
 }
@@ -108,6 +115,7 @@ func (c Config) withDefaults() Config {
 	for i := range c.Servers {
 		c.Servers[i].Name = strings.ToLower(c.Servers[i].Name)
 		c.Servers[i].Queues = slices.Compact(slices.Sorted(slices.Values(c.Servers[i].Queues)))
+		c.Servers[i].Weights = maps.Clone(c.Servers[i].Weights)
 	}
 	if c.Orphans == nil {
 		c.Orphans = &pawl.Orphans{Unseen: 7 * 24 * time.Hour, Ready: 24 * time.Hour}

@@ -171,7 +171,8 @@ func (h *Host) Quiet() { h.quietly.Do(func() { close(h.quiet) }) }
 func (h *Host) info() pawl.HostInfo {
 	info := pawl.HostInfo{Name: h.config.Name, PID: os.Getpid(), Version: h.config.Version, Kinds: h.kinds}
 	for i, s := range h.servers {
-		info.Servers = append(info.Servers, pawl.ServerInfo{Name: s.name, Queues: s.queues, Workers: h.config.Servers[i].Workers})
+		c := h.config.Servers[i]
+		info.Servers = append(info.Servers, pawl.ServerInfo{Name: s.name, Queues: s.queues, Weights: c.Weights, Workers: c.Workers})
 	}
 	for _, c := range h.couriers {
 		info.Sinks = append(info.Sinks, c.name)

@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-
-	"github.com/pawljobs/pawl"
 )
 
 // server is one pool of workers: a fetcher claims what its free slots can take, and each job runs in a goroutine of
@@ -15,6 +13,7 @@ type server struct {
 	host   *Host
 	name   string   // as shown
 	queues []string // in order of priority
+	shares *shares  // nil: strict order
 	free   atomic.Int64
 	hungry atomic.Bool   // there may be more to claim as soon as a slot is free
 	wake   chan struct{} // there may be something to claim now
@@ -23,6 +22,9 @@ type server struct {
 func newServer(h *Host, c Server) *server {
 	s := &server{host: h, name: h.config.Name + ":worker-" + c.Name, queues: c.Queues, wake: make(chan struct{}, 1)}
 	s.free.Store(int64(c.Workers))
+	if c.Weights != nil {
+		s.shares = newShares(c.Weights)
+	}
 	return s
 }
 
@@ -64,7 +66,7 @@ func (s *server) fetch(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, nil
 	}
-	attempts, more, err := h.claim(ctx, pawl.ClaimRequest{Session: session, Queues: s.queues, Kinds: h.kinds, Max: free}, s)
+	attempts, more, err := s.claim(ctx, session, free)
 	if err != nil {
 		return false, err
 	}
