@@ -71,10 +71,18 @@ func climb(rungs ...rung) error {
 	return nil
 }
 
-func checkServers(servers []Server) error {
-	if len(servers) == 0 {
-		return &pawl.FieldError{Field: "Servers", Value: "[]", Rule: "must have at least one server, or be nil for the default ones"}
+// checkWork refuses servers without handlers, which would run nothing, and handlers without servers.
+func checkWork(kinds, servers int) error {
+	switch {
+	case kinds == 0 && servers > 0:
+		return &pawl.FieldError{Field: "mux", Value: "empty", Rule: "must have at least one handler, or Servers must be empty, and not nil, for a host that does nothing but the store's upkeep"}
+	case kinds > 0 && servers == 0:
+		return &pawl.FieldError{Field: "Servers", Value: "[]", Rule: "must have at least one server, or be nil for the default ones: the mux has handlers"}
 	}
+	return nil
+}
+
+func checkServers(servers []Server) error {
 	var errs []error
 	names := map[string]bool{}
 	for i, s := range servers {

@@ -20,7 +20,8 @@ type Config struct {
 	// Version of the program, kept with every death. Default: the main module's version.
 	Version string
 	// Servers are the pools of workers. Default: io (1-critical and 2-default, 20 workers) and cpu (3-bulk, as many
-	// workers as cores and at least 2).
+	// workers as cores and at least 2). Empty and not nil, with an empty mux: the host runs no jobs and does nothing but
+	// the store's upkeep.
 	Servers []Server
 	// Drain bounds the parts of a shutdown.
 	Drain Drain

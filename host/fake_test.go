@@ -49,6 +49,8 @@ type fakeSession struct {
 	beat  int64
 	ended bool
 	last  pawl.Beat
+
+	beatAt time.Time
 }
 
 type fakeAlert struct {
@@ -121,7 +123,7 @@ func (f *fakeStore) OpenSession(_ context.Context, info pawl.HostInfo) (pawl.Ses
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := pawl.SessionID(f.next())
-	f.sessions[id] = &fakeSession{info: info}
+	f.sessions[id] = &fakeSession{info: info, beatAt: time.Now()}
 	return id, nil
 }
 
@@ -140,7 +142,7 @@ func (f *fakeStore) Beat(_ context.Context, id pawl.SessionID, beat pawl.Beat) (
 	}
 	s := f.sessions[id]
 	s.beat++
-	s.last = beat
+	s.last, s.beatAt = beat, time.Now()
 	reply := pawl.BeatReply{Now: time.Now()}
 	held := map[pawl.Reservation]bool{}
 	for _, r := range beat.Held {
@@ -382,6 +384,18 @@ func (f *fakeStore) Queues(context.Context) ([]pawl.QueueView, error) {
 	var out []pawl.QueueView
 	for _, j := range f.jobs {
 		out = append(out, pawl.QueueView{Name: j.Queue})
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Hosts(context.Context) ([]pawl.HostView, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []pawl.HostView
+	for id, s := range f.sessions {
+		if !s.ended {
+			out = append(out, pawl.HostView{HostInfo: s.info, Session: id, BeatAt: s.beatAt, Draining: s.last.Draining})
+		}
 	}
 	return out, nil
 }

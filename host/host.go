@@ -8,7 +8,8 @@
 //
 // Files in the order of a job's way: server.go and claim.go fetch it, admit.go decides whether it may run, start.go
 // marks one that must not run twice, attempt.go runs it, runner.go is what it can do to itself, settle.go and
-// settled.go record its end. session.go, observe.go, sweep.go, alerts.go and drain.go are the host's own life.
+// settled.go record its end. session.go, observe.go, sweep.go, alerts.go, signals.go and drain.go are the host's own
+// life; health.go, lookout.go and metrics.go tell others of it.
 package host
 
 import (
@@ -45,6 +46,7 @@ type Host struct {
 	starter  *starter
 	settler  *settler
 	sweeper  *sweeper
+	lookout  *lookout
 	claims   trouble
 	counters counters
 	answerAt atomic.Int64 // Unix nanoseconds of the store's last answer
@@ -79,8 +81,8 @@ func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
 	config = config.withDefaults()
 	err := errors.Join(mux.Err(), config.check())
 	kinds := mux.Kinds()
-	if err == nil && len(kinds) == 0 {
-		err = &pawl.FieldError{Field: "mux", Value: "empty", Rule: "must have at least one handler"}
+	if err == nil {
+		err = checkWork(len(kinds), len(config.Servers))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
@@ -100,6 +102,7 @@ func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
 func (h *Host) build() {
 	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
 	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
+	h.lookout = newLookout(h)
 	h.quiet = make(chan struct{})
 	h.aborted, h.abort = context.WithCancel(context.Background())
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
@@ -143,6 +146,7 @@ func (h *Host) Run(ctx context.Context) error {
 	h.living.run(func() { h.listen(living) })
 	h.settling.run(func() { h.settler.run(living) })
 	h.upkeep.run(func() { h.sweeper.run(upkeep) })
+	h.upkeep.run(func() { h.lookout.run(upkeep) })
 	for _, c := range h.couriers {
 		h.upkeep.run(func() { c.run(upkeep) })
 	}

@@ -71,6 +71,13 @@ func (p *presence) await(ctx context.Context) (pawl.SessionID, error) {
 	return 0, ctx.Err()
 }
 
+// nextBeat returns a channel that is closed at the next successful beat.
+func (p *presence) nextBeat() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.renewed
+}
+
 // nudge asks for a beat now.
 func (p *presence) nudge() { signal(p.kick) }
 
@@ -86,6 +93,10 @@ func (p *presence) renew(id pawl.SessionID, sent time.Time) {
 func (p *presence) start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := p.open(ctx)
+		if err == nil {
+			p.failures = 0
+			p.trouble.over()
+		}
 		if err == nil || pawl.ClassOf(err) == pawl.ClassPermanent || errors.Is(err, pawl.ErrClosed) {
 			return err
 		}
