@@ -16,9 +16,9 @@ const module = "github.com/pawljobs/pawl"
 var layers = [][]string{
 	{"internal/id"},
 	{""},
-	{"internal/storable", "internal/page"},
+	{"internal/storable", "internal/page", "internal/reply"},
 	{"internal/desk", "internal/desktest"},
-	{"sqlite", "postgres", "inline", "host", "ops", "alert", "storetest"},
+	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest"},
 	{"cmd/", "examples/"},
 }
 
