@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// server is one pool of workers: a fetcher claims what its free slots can take, and each job runs in a goroutine of
-// its own.
+// server is one pool of workers: a fetcher claims what its free slots can take, and its runners run them.
 type server struct {
 	host   *Host
 	name   string   // as shown
@@ -17,6 +16,7 @@ type server struct {
 	free   atomic.Int64
 	hungry atomic.Bool   // there may be more to claim as soon as a slot is free
 	wake   chan struct{} // there may be something to claim now
+	line   line
 }
 
 func newServer(h *Host, c Server) *server {
@@ -77,13 +77,14 @@ func (s *server) fetch(ctx context.Context) (again bool, err error) {
 	return again, nil
 }
 
-// launch runs attempts, each in its goroutine. What was claimed while the host began to drain is given back, and what
-// was claimed under a session that has been lost meanwhile is let go.
+// launch runs attempts. What was claimed while the host began to drain is given back, and what was claimed under a
+// session that has been lost meanwhile is let go.
 func (s *server) launch(ctx context.Context, attempts []*attempt) {
 	if len(attempts) == 0 {
 		return
 	}
 	session, err := s.host.presence.await(ctx)
+	ready := attempts[:0]
 	for _, a := range attempts {
 		switch {
 		case err != nil:
@@ -92,9 +93,10 @@ func (s *server) launch(ctx context.Context, attempts []*attempt) {
 			a.lose()
 			a.drop()
 		default:
-			go a.begin()
+			ready = append(ready, a)
 		}
 	}
+	s.line.add(ready)
 }
 
 // release takes back a slot.
