@@ -40,6 +40,7 @@ const (
 	EndCutOff      Ending = "cut off"     // the shutdown ended before the handler returned
 	EndCrashed     Ending = "crashed"     // the host died; recorded by whoever recovered the job
 	EndReleased    Ending = "released"    // the handler put the job back
+	EndCancelled   Ending = "cancelled"   // the handler returned an error, or not at all, after an operator had cancelled the job
 )
 
 // Facts are what Decide knows beside the policy and the error.
@@ -72,7 +73,8 @@ func Admit(p Policy, f Facts) (death Dead, dead bool) {
 // Decide is the one place where retry or death is decided. It is pure: the same inputs give the same outcome.
 //
 // An attempt that returned nil is Done. One that a shutdown cut short goes back uncounted unless its error says
-// permanent; with max tries 1 it dies instead, since it must not run again. Poison and permanent errors die at once.
+// permanent; with max tries 1 it dies instead, since it must not run again. One that an operator cancelled goes back
+// whatever its error says: the store knows of the cancel and removes the job. Poison and permanent errors die at once.
 // Everything else is retried while a try is left and the next one would start before the deadline.
 func Decide(p Policy, f Facts, err error) Outcome {
 	if f.Ending == EndCutOff {
@@ -83,6 +85,9 @@ func Decide(p Policy, f Facts, err error) Outcome {
 	}
 	if err == nil {
 		return Done{}
+	}
+	if f.Ending == EndCancelled {
+		return GiveBack{}
 	}
 	said := look(err)
 	switch {

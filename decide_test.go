@@ -67,6 +67,9 @@ func TestDecide(t *testing.T) {
 		{"a shutdown requeues in spite of RetryAfter", minute, pawl.Facts{Attempt: 1, Ending: pawl.EndInterrupted}, pawl.RetryAfter(errBoom, time.Hour), pawl.GiveBack{Interrupted: true}},
 		{"permanent holds in a shutdown", minute, pawl.Facts{Attempt: 1, Ending: pawl.EndInterrupted}, pawl.Permanent(errBoom), pawl.Dead{pawl.DeathPermanent, pawl.ReasonPermanent}},
 		{"max tries 1 is not requeued by a shutdown", once, pawl.Facts{Attempt: 1, Ending: pawl.EndInterrupted}, errBoom, pawl.Dead{pawl.DeathExhausted, pawl.ReasonInterrupted}},
+		{"nil after an operator's cancel is done", once, pawl.Facts{Attempt: 1, Ending: pawl.EndCancelled}, nil, pawl.Done{}},
+		{"a cancelled one goes back, to be removed", once, pawl.Facts{Attempt: 1, Ending: pawl.EndCancelled}, errBoom, pawl.GiveBack{}},
+		{"a cancelled one goes back whatever it says", minute, pawl.Facts{Attempt: 6, Ending: pawl.EndCancelled}, pawl.Permanent(poison), pawl.GiveBack{}},
 		{"cut off requeues", minute, pawl.Facts{Attempt: 6, Ending: pawl.EndCutOff}, nil, pawl.GiveBack{Interrupted: true}},
 		{"max tries 1 cut off is lost", once, pawl.Facts{Attempt: 1, Ending: pawl.EndCutOff}, nil, pawl.Dead{pawl.DeathExhausted, pawl.ReasonLost}},
 	} {

@@ -82,6 +82,8 @@ const (
 	ActionClear   Action = "clear" // a queue
 	ActionSwitch  Action = "switch"
 	ActionPause   Action = "pause"
+	ActionCancel  Action = "cancel"  // a job
+	ActionQuiet   Action = "quiet"   // a host
 	ActionOutcome Action = "outcome" // the system writes back what became of a redrive
 )
 
@@ -154,7 +156,7 @@ type AuditEntry struct {
 	Who     string    `json:"who"`
 	Door    string    `json:"door"`
 	Action  Action    `json:"action"`
-	Subject string    `json:"subject"` // the letter's id, "queue NAME", "kind NAME"
+	Subject string    `json:"subject"` // the letter's id, "queue NAME", "kind NAME", "job ID", "host SESSION"
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Why     string    `json:"why"`
@@ -198,6 +200,21 @@ type Jobs interface {
 	// ClearQueue removes every waiting, scheduled and reserved job of a queue, audited, and returns how many. The
 	// acknowledgements of those that were running are refused.
 	ClearQueue(ctx context.Context, queue string, by By) (int, error)
+	// CancelJobs ends jobs for good, each audited; result i belongs to id i, and a refused one does not stop the others.
+	// At most MaxCancel at a time. A job that waits or is scheduled is removed at once. One that is running is marked:
+	// its host hears of it with its next beat and cancels the handler's ctx with cause ErrCancelled. When its attempt
+	// then ends, in whatever way except done or by a death of its own, or its host dies, the job is removed, also where
+	// it would have been retried. A redrive that is cancelled so is written back to its letter as cancelled.
+	CancelJobs(ctx context.Context, ids []ID, by By) ([]Cancelled, error)
+}
+
+// MaxCancel is how many jobs one call cancels.
+const MaxCancel = 1000
+
+// Cancelled is what became of one job that was to be cancelled.
+type Cancelled struct {
+	State JobState // JobRemoved, or JobReserved: it is running and asked to stop
+	Err   error    // nothing was changed: ErrNotFound, or ErrConflict when it has ended already
 }
 
 // JobFilter picks jobs; zero fields match all.
@@ -279,6 +296,10 @@ type Switches struct {
 type Hosts interface {
 	// Hosts returns the sessions that have not ended.
 	Hosts(ctx context.Context) ([]HostView, error)
+	// QuietHost asks a host to claim no more jobs, for as long as its session lasts, while those that run go on: the
+	// first half of a shutdown, which an operator can begin early. It hears of it with its next beat. Audited;
+	// ErrNotFound when there is no such session or it has ended. Asking again changes nothing.
+	QuietHost(ctx context.Context, session SessionID, by By) error
 }
 
 // HostView is a session as an operator sees it.
@@ -287,8 +308,9 @@ type HostView struct {
 	Session  SessionID
 	OpenedAt time.Time
 	BeatAt   time.Time
-	Busy     int
-	Draining bool
+	Busy     int  // handlers running, at its last beat
+	Draining bool // it claims no more, as it said with its last beat
+	Quiet    bool // it was asked to claim no more; Draining says that it obeys
 }
 
 // Operator is all that an operator can do to a SQL store.

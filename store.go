@@ -144,7 +144,8 @@ type Store interface {
 	Start(ctx context.Context, session SessionID, reservations []Reservation) ([]error, error)
 	// Settle ends reservations, each in one transaction of its own or together: the claim is removed, and with a
 	// death its letter and alert rows are written. Refused ones get ErrLeaseLost. One that cannot be written gets its
-	// own error and does not keep the others from settling.
+	// own error and does not keep the others from settling. Where a job is to be cancelled (Jobs.CancelJobs), a Retry,
+	// Release or GiveBack removes it, and its Record is kept with it.
 	Settle(ctx context.Context, session SessionID, settlements []Settlement) ([]error, error)
 	// Condemn keeps the letter of a decided death on its job when Settle could not record it. The reservation stays.
 	// Whoever holds the job next finds the letter in ClaimedJob.Verdict and buries it without running the handler.
@@ -152,8 +153,9 @@ type Store interface {
 	// Sweep does a small batch of the store's own upkeep; any host may, at any time: jobs that have become due are
 	// made ready, sessions seen dead are ended and their jobs put back, what is over-age is purged.
 	Sweep(ctx context.Context, request SweepRequest) (SweepReport, error)
-	// Wake returns a channel that gets a value when a job may have become ready, until ctx is done. It is a hint and
-	// coalesces, but the last one is never lost: after a job has become ready a value is there to be received.
+	// Wake returns a channel that gets a value when a job may have become ready, or a host has something to hear with
+	// its next beat, until ctx is done. It is a hint and coalesces, but the last one is never lost: after a job has
+	// become ready a value is there to be received.
 	Wake(ctx context.Context) (<-chan struct{}, error)
 	// CloseSession ends the session. What it still holds goes back to the front of its queues, uncounted.
 	CloseSession(ctx context.Context, session SessionID) error
@@ -197,8 +199,9 @@ type Progress struct {
 type BeatReply struct {
 	Now      time.Time     // the store's clock
 	Lost     []Reservation // of Held: no longer this session's
-	Cancel   []Reservation // of Held: an operator asks for their ctx to be cancelled
+	Cancel   []Reservation // of Held: an operator asks for their ctx to be cancelled; named until they end
 	Found    []Reservation // with Reconcile: held without the host's knowledge; give them back
+	Quiet    bool          // an operator asks the host to claim no more
 	Switches int64         // changes whenever a switch or pause does
 	Others   []SeenSession // every other session that has not ended
 }

@@ -153,6 +153,10 @@ func (a *attempt) entry(outcome pawl.Outcome, ending pawl.Ending, err error) *en
 	switch o := outcome.(type) {
 	case pawl.Retry, pawl.Release:
 		e.Record = a.record(ending, err)
+	case pawl.GiveBack:
+		if ending == pawl.EndCancelled {
+			e.Record = a.record(ending, err) // the store removes the job and keeps this with it
+		}
 	case pawl.Dead:
 		var startedAt time.Time
 		job := a.job

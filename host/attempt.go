@@ -212,7 +212,10 @@ func (a *attempt) giveUp(ending pawl.Ending) {
 	}
 	a.host.counters.strays.Add(1)
 	cause := pawl.ErrTimeout
-	if ending == pawl.EndCutOff {
+	switch {
+	case a.wasCancelled():
+		ending, cause = pawl.EndCancelled, pawl.ErrCancelled
+	case ending == pawl.EndCutOff:
 		cause = pawl.ErrShutdown
 	}
 	a.log.Warn("a handler ignores its cancelled context and is given up", "after", time.Since(a.started), "cause", cause)
@@ -283,6 +286,8 @@ func endingOf(cause, err error) pawl.Ending {
 	switch {
 	case err == nil:
 		return pawl.EndReturned
+	case errors.Is(cause, pawl.ErrCancelled):
+		return pawl.EndCancelled
 	case panicked(err):
 		return pawl.EndPanicked
 	case errors.Is(cause, pawl.ErrTimeout):

@@ -23,8 +23,9 @@ type fakeStore struct {
 	sessions map[pawl.SessionID]*fakeSession
 	letters  map[pawl.ID]pawl.DeadLetter
 	alerts   []*fakeAlert
-	ended    map[pawl.ID][]string // what ended a job, each time
-	attempts map[pawl.ID]int      // of jobs that have ended
+	ended    map[pawl.ID][]string             // what ended a job, each time
+	attempts map[pawl.ID]int                  // of jobs that have ended
+	removed  map[pawl.ID][]pawl.AttemptRecord // of cancelled jobs
 	wakers   []chan struct{}
 	refuse   func(pawl.Settlement) error // asked before a settlement is recorded
 	claims   []pawl.ClaimRequest
@@ -49,6 +50,7 @@ type fakeSession struct {
 	beat  int64
 	ended bool
 	last  pawl.Beat
+	quiet bool
 
 	beatAt time.Time
 }
@@ -68,6 +70,7 @@ func newFake() *fakeStore {
 	return &fakeStore{
 		jobs: map[pawl.ID]*fakeJob{}, sessions: map[pawl.SessionID]*fakeSession{},
 		letters: map[pawl.ID]pawl.DeadLetter{}, ended: map[pawl.ID][]string{}, attempts: map[pawl.ID]int{},
+		removed: map[pawl.ID][]pawl.AttemptRecord{},
 	}
 }
 
@@ -143,7 +146,7 @@ func (f *fakeStore) Beat(_ context.Context, id pawl.SessionID, beat pawl.Beat) (
 	s := f.sessions[id]
 	s.beat++
 	s.last, s.beatAt = beat, time.Now()
-	reply := pawl.BeatReply{Now: time.Now()}
+	reply := pawl.BeatReply{Now: time.Now(), Quiet: s.quiet}
 	held := map[pawl.Reservation]bool{}
 	for _, r := range beat.Held {
 		held[r] = true
@@ -274,6 +277,14 @@ func (f *fakeStore) settle(id pawl.SessionID, s pawl.Settlement) error {
 	}
 	if s.Record != nil {
 		j.record(*s.Record)
+	}
+	switch s.Outcome.(type) {
+	case pawl.Retry, pawl.Release, pawl.GiveBack:
+		if j.cancel {
+			f.removed[j.ID] = j.claim.History
+			f.end(j, "removed")
+			return nil
+		}
 	}
 	switch o := s.Outcome.(type) {
 	case pawl.Done:

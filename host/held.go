@@ -106,6 +106,6 @@ func (r *registry) loseSession(id pawl.SessionID) (running int) {
 // cancel cancels handlers that an operator asked for.
 func (r *registry) cancel(reservations []pawl.Reservation) {
 	for _, a := range r.find(reservations) {
-		a.interrupt(pawl.ErrCancelled)
+		a.cancel()
 	}
 }

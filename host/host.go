@@ -212,6 +212,7 @@ func (h *Host) hear(ctx context.Context, wake <-chan struct{}) {
 				return
 			}
 			h.wakeServers()
+			h.presence.hearSoon()
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (o operations) Progress(_ context.Context, percent int, note string) error 
 	return nil
 }
 
-// Extend moves the timeout, if it has not passed yet.
+// Extend moves the timeout, if it has not passed yet and nobody has cancelled the job.
 func (o operations) Extend(_ context.Context, d time.Duration) (time.Time, error) {
 	a := o.attempt
 	a.mu.Lock()
@@ -77,6 +77,8 @@ func (o operations) Extend(_ context.Context, d time.Duration) (time.Time, error
 		return time.Time{}, pawl.LeaseLost(a.job.Reservation)
 	case a.phase != running:
 		return time.Time{}, pawl.ErrFinished
+	case a.wasCancelled():
+		return time.Time{}, fmt.Errorf("extend the timeout: %w", pawl.ErrCancelled)
 	case a.timedOut:
 		return time.Time{}, fmt.Errorf("extend the timeout: %w", pawl.ErrTimeout)
 	}

@@ -205,6 +205,9 @@ func (p *presence) obey(id pawl.SessionID, reply pawl.BeatReply) {
 	h := p.host
 	h.held.lose(reply.Lost)
 	h.held.cancel(reply.Cancel)
+	if reply.Quiet {
+		h.Quiet()
+	}
 	h.sweeper.bury(p.observer.look(time.Now(), reply.Others))
 	if reply.Switches != p.switches {
 		p.switches = reply.Switches

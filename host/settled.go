@@ -146,7 +146,7 @@ func (s *settler) condemn(ctx context.Context, deaths []*entry) {
 // settled ends an entry that the store has recorded.
 func (s *settler) settled(e *entry) {
 	h := s.host
-	h.counters.count(e.Outcome)
+	h.counters.count(&e.Settlement)
 	switch outcome := e.Outcome.(type) {
 	case pawl.Retry:
 		e.attempt.log.LogAttrs(context.Background(), slog.LevelWarn, "job attempt failed", slog.String("class", "transient"),

@@ -28,6 +28,7 @@ type Stats struct {
 	Poison          int64 `json:"died_poison"`
 	GivenBack       int64 `json:"given_back"` // unstarted
 	Requeued        int64 `json:"requeued"`   // cut short by the shutdown
+	Cancelled       int64 `json:"cancelled"`  // by operators
 	LeasesLost      int64 `json:"leases_lost"`
 	TimedOut        int64 `json:"timed_out"`
 	Panicked        int64 `json:"panicked"`
@@ -44,6 +45,7 @@ func (s Stats) Died() int64 { return s.Exhausted + s.Permanent + s.Poison }
 type counters struct {
 	running, strays, unsettled, sinkStrays                          atomic.Int64
 	started, succeeded, retried, released, givenBack, requeued      atomic.Int64
+	cancelled                                                       atomic.Int64
 	leasesLost, timedOut, panicked, recovered, delivered, undeliver atomic.Int64
 	died                                                            [3]atomic.Int64 // by class
 }
@@ -58,7 +60,7 @@ func (h *Host) Stats() Stats {
 		Unsettled: int(c.unsettled.Load()), Settling: int(h.settler.pending.Load()),
 		Started: c.started.Load(), Succeeded: c.succeeded.Load(), Retried: c.retried.Load(), Released: c.released.Load(),
 		Exhausted: c.died[pawl.DeathExhausted].Load(), Permanent: c.died[pawl.DeathPermanent].Load(), Poison: c.died[pawl.DeathPoison].Load(),
-		GivenBack: c.givenBack.Load(), Requeued: c.requeued.Load(), LeasesLost: c.leasesLost.Load(),
+		GivenBack: c.givenBack.Load(), Requeued: c.requeued.Load(), Cancelled: c.cancelled.Load(), LeasesLost: c.leasesLost.Load(),
 		TimedOut: c.timedOut.Load(), Panicked: c.panicked.Load(), Recovered: c.recovered.Load(),
 		AlertsDelivered: c.delivered.Load(), AlertsFailed: c.undeliver.Load(), SinkStrays: int(c.sinkStrays.Load()),
 	}
@@ -71,8 +73,12 @@ func (h *Host) Ready() bool {
 }
 
 // count notes a transition that the store has recorded.
-func (c *counters) count(outcome pawl.Outcome) {
-	switch o := outcome.(type) {
+func (c *counters) count(s *pawl.Settlement) {
+	if s.Record != nil && s.Record.Ending == pawl.EndCancelled {
+		c.cancelled.Add(1)
+		return
+	}
+	switch o := s.Outcome.(type) {
 	case pawl.Done:
 		c.succeeded.Add(1)
 	case pawl.Retry:

@@ -14,6 +14,8 @@ type deskStatements struct {
 	selectLive, selectRecord                                         string
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
+	lockHost, quietHost                                              string
+	lockToCancel, markCancelled, removeFree                          string
 	claimAlerts, settleAlerts, selectSinks                           string
 }
 
@@ -27,6 +29,8 @@ func newDeskStatements(s schema) deskStatements {
 		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
+		lockHost: s.text(lockHost), quietHost: s.text(quietHost),
+		lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
 		claimAlerts: s.text(claimAlerts), settleAlerts: s.text(settleAlerts), selectSinks: s.text(selectSinks),
 	}
 }

@@ -31,11 +31,11 @@ const (
   seq = case when t.way = 2 then nextval('{l}.job_seq') when t.way > 2 and j.seq >= 0 then j.seq - 4611686018427387904 else j.seq end,
   attempt = j.attempt - (t.way > 2)::int, requeues = j.requeues + (t.way = 4)::int
 from unnest($1::uuid[], $2::bigint[], $4::smallint[], $5::bigint[], $6::smallint[]) t (id, claim, way, after, side)
-where j.id = t.id and j.claim = t.claim and j.holder = $3 returning j.id`
+where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.flags & 8 = 0 returning j.id`
 
 	endJobs = `delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
 where j.id = t.id and j.claim = t.claim and j.holder = $3
-returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.letter, j.envelope`
+returning ` + endedColumns
 
 	insertEnded = `insert into {current} (id, state, finished_at, enqueued_at, queue, kind, attempt, requeues, crashes, letter, history, envelope)
 select id, state, case when $11 then now() end, enqueued_at, queue, kind, attempt, requeues, crashes,
@@ -63,6 +63,9 @@ func (b *settling) settleTogether(ctx context.Context, tx pgx.Tx, members []int,
 	}
 	if err := b.putBack(ctx, tx, back); err != nil {
 		return fmt.Errorf("put back jobs: %w", err)
+	}
+	if err := b.removeInstead(ctx, tx, back, slots); err != nil {
+		return fmt.Errorf("remove cancelled jobs: %w", err)
 	}
 	if err := b.end(ctx, tx, ending, slots); err != nil {
 		return fmt.Errorf("end jobs: %w", err)
@@ -191,6 +194,14 @@ type ended struct {
 	history    []json.RawMessage
 }
 
+// targets take endedColumns.
+func (e *ended) targets() []any {
+	return []any{
+		(*idColumn)(&e.id), &e.enqueuedAt, &e.queue, &e.kind, &e.attempt, &e.requeues, &e.crashes, &e.flags,
+		(*idColumn)(&e.letter), &e.envelope,
+	}
+}
+
 // end removes jobs, keeps them among the finished ones, and writes the letters of the dead.
 func (b *settling) end(ctx context.Context, tx pgx.Tx, members []int, slots slotSet) error {
 	if len(members) == 0 {
@@ -207,10 +218,7 @@ func (b *settling) end(ctx context.Context, tx pgx.Tx, members []int, slots slot
 	}
 	var jobs []*ended
 	var one ended
-	_, err = pgx.ForEachRow(rows, []any{
-		(*idColumn)(&one.id), &one.enqueuedAt, &one.queue, &one.kind, &one.attempt, &one.requeues, &one.crashes, &one.flags,
-		(*idColumn)(&one.letter), &one.envelope,
-	}, func() error {
+	_, err = pgx.ForEachRow(rows, one.targets(), func() error {
 		job := one
 		job.envelope = append([]byte{}, one.envelope...)
 		job.member = index[job.id]

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +33,7 @@ select count(*)::int, 0, null, null from stretch`
   attempt = j.attempt - ($4 or j.flags & 1 <> 0 and j.started is null)::int,
   crashes = j.crashes + (not $4 and not (j.flags & 1 <> 0 and j.started is null) and (not $3 or j.crashes >= 2))::int,
   flags = (j.flags & ~8) | 4 * (not $4 and not (j.flags & 1 <> 0 and j.started is null))::int
-from unnest($1::uuid[]) t (id) where j.id = t.id and j.holder = $2
+from unnest($1::uuid[]) t (id) where j.id = t.id and j.holder = $2 and j.flags & 8 = 0
 returning j.id, j.attempt, not $4 and not (j.flags & 1 <> 0 and j.started is null)`
 
 	moveScan = `update {s}.session set scanned = $2, scan_queue = $3, scan_seq = $4 where id = $1`
@@ -51,6 +52,7 @@ func (s *Store) recover(ctx context.Context, request pawl.SweepRequest, report *
 // recoverFor recovers up to limit jobs, for as long as the time allows. more says that it did not come to an end.
 func (s *Store) recoverFor(ctx context.Context, allowed time.Duration, limit int) (recovered int, more bool, err error) {
 	began := time.Now()
+	slots := s.slotsOrNone(ctx)
 	for recovered < limit {
 		var n int
 		found := false
@@ -61,10 +63,13 @@ func (s *Store) recoverFor(ctx context.Context, allowed time.Duration, limit int
 				return nil
 			}
 			if err == nil {
-				n, err = s.recoverFrom(ctx, tx, lost, limit-recovered)
+				n, err = s.recoverFrom(ctx, tx, lost, limit-recovered, slots)
 			}
 			return err
 		})
+		if missing(err, "done_") {
+			s.forgetSlots()
+		}
 		if err != nil || !found {
 			return recovered, false, err
 		}
@@ -96,7 +101,7 @@ func (l *stranded) read(row pgx.Row) error {
 }
 
 // recoverFrom walks one stretch and puts the session's jobs in it to the front of their queues.
-func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit int) (int, error) {
+func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit int, slots slotSet) (int, error) {
 	seq := lost.seq
 	if lost.queue == 0 {
 		seq = frontStart
@@ -135,6 +140,9 @@ func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit
 	}
 	if err := s.putBackLost(ctx, tx, lost, ids); err != nil {
 		return 0, err
+	}
+	if _, err := s.removeCancelled(ctx, tx, lost.id, ids, nil, nil, slots); err != nil {
+		return 0, fmt.Errorf("remove cancelled jobs: %w", err)
 	}
 	_, err = tx.Exec(ctx, s.sql.moveScan, lost.id, !full && walked < scanStretch, end.queue, end.seq)
 	return len(ids), err

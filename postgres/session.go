@@ -22,7 +22,7 @@ on conflict (name) do update set seen_at = greatest(kind.seen_at, excluded.seen_
 where not exists (select 1 from {s}.sink s where s.name = n) on conflict do nothing`
 
 	renewSession = `update {s}.session set beat = beat + 1, beat_at = now(), busy = $2, draining = $3, epoch = epoch + $4::bool::int
-where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0), epoch`
+where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0), epoch, quiet`
 	selectOthers = `select id, beat from {s}.session where ended_at is null and id <> $1 order by id`
 
 	// Of the reservations, those that are lost or asked to be cancelled.
@@ -100,7 +100,7 @@ type beating struct {
 
 func (b *beating) run(ctx context.Context, q querier) error {
 	b.batch.Queue(b.store.sql.renewSession, b.session, b.beat.Busy, b.beat.Draining, b.beat.Reconcile).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&b.reply.Now, &b.reply.Switches, &b.epoch}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&b.reply.Now, &b.reply.Switches, &b.epoch, &b.reply.Quiet}, func() error {
 			b.live, b.reply.Now = true, b.reply.Now.UTC()
 			return nil
 		})
@@ -233,6 +233,7 @@ func (s *Store) closeHolding(ctx context.Context, session pawl.SessionID, held [
 	for i := range ways {
 		ways[i] = backClosed
 	}
+	slots := s.slotsOrNone(ctx)
 	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var id int64
 		err := tx.QueryRow(ctx, s.sql.closeSession, int64(session)).Scan(&id)
@@ -241,6 +242,9 @@ func (s *Store) closeHolding(ctx context.Context, session pawl.SessionID, held [
 		}
 		if err != nil {
 			return err
+		}
+		if _, err := s.removeCancelled(ctx, tx, id, ids, claims, nil, slots); err != nil {
+			return fmt.Errorf("remove cancelled jobs: %w", err)
 		}
 		batch := &pgx.Batch{}
 		batch.Queue(s.sql.seeKindsOf, []int64{id})

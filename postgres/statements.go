@@ -13,7 +13,7 @@ type statements struct {
 	claim, claimSuspect, claimOrphan, takeTokens              string
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
 	putBack, insertRecords, trimRecords                       string
-	endJobs                                                   string
+	endJobs, removeCancelled                                  string
 	openSession, seeKinds, insertSinks                        string
 	renewSession, selectOthers, selectTroubled, writeProgress string
 	selectHeld                                                string
@@ -39,7 +39,7 @@ func newStatements(s schema) statements {
 		takeTokens:        s.text(takeTokens),
 		selectOrphanKinds: s.text(selectOrphanKinds), selectAttempts: s.text(selectAttempts), selectVerdicts: s.text(selectVerdicts),
 		putBack: s.text(putBack), insertRecords: s.text(insertRecords), trimRecords: s.text(trimRecords),
-		endJobs:     s.text(endJobs),
+		endJobs: s.text(endJobs), removeCancelled: s.text(removeCancelled),
 		openSession: s.text(openSession), seeKinds: s.text(seeKinds), insertSinks: s.text(insertSinks),
 		renewSession: s.text(renewSession), selectOthers: s.text(selectOthers), selectTroubled: s.text(selectTroubled), writeProgress: s.text(writeProgress),
 		selectHeld:   s.text(selectHeld),

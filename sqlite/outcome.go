@@ -15,13 +15,13 @@ const (
 
 	clear = `update pawl_job set session = null, token = null, room = zeroblob(10), cancel = 0, progress = null, `
 
-	waitAgain = clear + `started = 0, run_at = ?4, ready_at = ?4` + fence
-	queueUp   = clear + `started = 0, seq = ?4, ready_at = ?5` + fence
+	waitAgain = clear + `started = 0, run_at = ?4, ready_at = ?4` + fence + notCancelled
+	queueUp   = clear + `started = 0, seq = ?4, ready_at = ?5` + fence + notCancelled
 
 	// As if it had not been claimed: a mark of this reservation goes unless its handler was interrupted, an earlier one
 	// stays.
 	giveBack = clear + `started = iif(started = token and not ?4, 0, started), seq = iif(seq > 0, seq - 4611686018427387904, seq),
-attempt = attempt - 1, requeues = requeues + ?4, ready_at = iif(?4, ?5, ready_at)` + fence
+attempt = attempt - 1, requeues = requeues + ?4, ready_at = iif(?4, ?5, ready_at)` + fence + notCancelled
 
 	selectEnding = `select kind, queue, attempt, enqueued_at, letter, unique_key, envelope from pawl_job` + fence
 	insertEnded  = `insert or replace into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
@@ -57,10 +57,18 @@ func (b *settling) settleOne(ctx context.Context, i int) error {
 		return err
 	}
 	if changed == 0 {
-		b.results[i] = pawl.LeaseLost(item.Reservation)
-		return nil
+		return b.notSettled(ctx, i)
 	}
 	return b.keepRecord(ctx, item)
+}
+
+// notSettled deals with a member that no statement has found: its job is to be cancelled, or it is not the session's.
+func (b *settling) notSettled(ctx context.Context, i int) error {
+	removed, err := b.removeInstead(ctx, &b.items[i])
+	if err == nil && !removed {
+		b.results[i] = pawl.LeaseLost(b.items[i].Reservation)
+	}
+	return err
 }
 
 // change runs a fenced statement.
@@ -149,6 +157,10 @@ func (b *settling) keepRecord(ctx context.Context, item *pawl.Settlement) error 
 	if item.Record == nil || item.Outcome == (pawl.GiveBack{}) {
 		return nil
 	}
+	return b.appendRecord(ctx, item)
+}
+
+func (b *settling) appendRecord(ctx context.Context, item *pawl.Settlement) error {
 	text, err := json.Marshal(item.Record)
 	if err != nil {
 		return fmt.Errorf("keep record of attempt: %w", err)

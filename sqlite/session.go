@@ -21,7 +21,7 @@ on conflict (kind) do update set seen_at = max(seen_at, excluded.seen_at)`
 	selectSession = `select opened_at from pawl_session where id = ?1 and ended_at is null`
 
 	renewSession = `update pawl_session set beat = beat + 1, beat_at = ?2, busy = ?3, draining = ?4
-where id = ?1 and ended_at is null`
+where id = ?1 and ended_at is null returning quiet`
 
 	// Of the tokens in the list, those that are lost or asked to be cancelled.
 	selectTroubled = `select t.key, j.seq is null
@@ -37,7 +37,7 @@ where j.seq is null or j.cancel <> 0 order by t.key`
 
 	// What must not run twice and was started keeps its mark.
 	giveBackHeld = `update pawl_job set seq = iif(seq > 0, seq - 4611686018427387904, seq), session = null, token = null, room = zeroblob(10),
-attempt = attempt - 1, cancel = 0, progress = null, ready_at = ?2 where session = ?1`
+attempt = attempt - 1, cancel = 0, progress = null, ready_at = ?2 where session = ?1` + notCancelled
 )
 
 // OpenSession starts a session, and registers the host's kinds and sinks.
@@ -119,8 +119,8 @@ type beating struct {
 }
 
 func (b *beating) renew(ctx context.Context) (live bool, err error) {
-	n, err := change(ctx, b.x, renewSession, b.session, b.at, b.beat.Busy, b.beat.Draining)
-	if err != nil || n == 0 {
+	b.reply.Quiet, live, err = selectOne(ctx, b.x, scanValue[bool], renewSession, b.session, b.at, b.beat.Busy, b.beat.Draining)
+	if err != nil || !live {
 		return false, err
 	}
 	b.reply.Now = time.UnixMilli(b.at).UTC()
@@ -208,6 +208,9 @@ func (s *Store) CloseSession(ctx context.Context, session pawl.SessionID) error 
 		at := now()
 		ended, err := finishSession(ctx, w, session, at, at)
 		if err != nil || !ended {
+			return err
+		}
+		if _, err := removeCancelled(ctx, w, s.config.History >= 0, at, selectCancelledHeld, int64(session)); err != nil {
 			return err
 		}
 		given, err := change(ctx, w, giveBackHeld, int64(session), at)

@@ -118,7 +118,7 @@ func (s *Store) recoverJobs(ctx context.Context, request pawl.SweepRequest, repo
 			if err != nil || !found {
 				return err
 			}
-			n, err := recoverFrom(ctx, w, session, request.Limit-recovered, now())
+			n, err := recoverFrom(ctx, w, session, s.config.History >= 0, request.Limit-recovered, now())
 			if err != nil {
 				return fmt.Errorf("session %d: %w", session.id, err)
 			}
@@ -134,8 +134,12 @@ func (s *Store) recoverJobs(ctx context.Context, request pawl.SweepRequest, repo
 }
 
 // recoverFrom puts jobs at the front of their queues. Each is charged with the crash, unless suspects were among them:
-// then these alone are. What must not run twice and was not started goes back as if it had not been claimed.
-func recoverFrom(ctx context.Context, w *writer, session deadSession, limit int, at int64) (int, error) {
+// then these alone are. What must not run twice and was not started goes back as if it had not been claimed. What was to
+// be cancelled is removed.
+func recoverFrom(ctx context.Context, w *writer, session deadSession, keep bool, limit int, at int64) (int, error) {
+	if _, err := removeCancelled(ctx, w, keep, at, selectCancelledHeld, session.id); err != nil {
+		return 0, err
+	}
 	seqs, err := selectRows(ctx, w, scanValue[int64], selectDeadJobs, session.id, limit)
 	if err != nil {
 		return 0, err

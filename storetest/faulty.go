@@ -186,6 +186,10 @@ func (f *Faulty) ClearQueue(ctx context.Context, queue string, by pawl.By) (int,
 	return ask(ctx, f, "ClearQueue", func() (int, error) { return f.operator.ClearQueue(ctx, queue, by) })
 }
 
+func (f *Faulty) CancelJobs(ctx context.Context, ids []pawl.ID, by pawl.By) ([]pawl.Cancelled, error) {
+	return ask(ctx, f, "CancelJobs", func() ([]pawl.Cancelled, error) { return f.operator.CancelJobs(ctx, ids, by) })
+}
+
 func (f *Faulty) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([]pawl.Recorded, error) {
 	return ask(ctx, f, "RecordDeaths", func() ([]pawl.Recorded, error) { return f.operator.RecordDeaths(ctx, letters) })
 }
@@ -233,6 +237,10 @@ func (f *Faulty) Switches(ctx context.Context) (pawl.Switches, error) {
 
 func (f *Faulty) Hosts(ctx context.Context) ([]pawl.HostView, error) {
 	return ask(ctx, f, "Hosts", func() ([]pawl.HostView, error) { return f.operator.Hosts(ctx) })
+}
+
+func (f *Faulty) QuietHost(ctx context.Context, session pawl.SessionID, by pawl.By) error {
+	return f.tell(ctx, "QuietHost", func() error { return f.operator.QuietHost(ctx, session, by) })
 }
 
 func (f *Faulty) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.AlertTask, error) {

@@ -83,6 +83,7 @@ func groups() []group {
 		{"Alerts", alertPromises()},
 		{"Controls", controlPromises()},
 		{"Jobs", jobPromises()},
+		{"Cancel", cancelPromises()},
 	}
 }
 

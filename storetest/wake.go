@@ -11,7 +11,7 @@ import (
 // A wake-up is a hint, and may come for nothing; but after a job has become ready a value is there to be received.
 func wakePromises() []promise {
 	return []promise{
-		{name: "whatever makes a job ready wakes", check: wakes},
+		{name: "whatever makes a job ready, or a host has to hear of, wakes", check: wakes},
 		{name: "an enqueue through another handle wakes", check: wakesElsewhere},
 		{name: "every waiter is woken", check: wakesAll},
 		{name: "the last wake-up is never lost", check: lastWake},
@@ -79,7 +79,9 @@ func wakes(f *fixture) {
 	after("a queue that is resumed", func() {
 		f.ok("resume", f.store.PauseQueue(f.ctx, pawl.QueuePause{Queue: normal}, operator("resume")))
 	})
-	claimed()
+	job = claimed()
+	after("a cancel of a running job", func() { f.cancelled(pawl.JobReserved, job.ID) })
+	after("a host that is to go quiet", func() { f.ok("quiet", f.store.QuietHost(f.ctx, session, operator("quiet"))) })
 }
 
 func wakesElsewhere(f *fixture) {
@@ -91,6 +93,10 @@ func wakesElsewhere(f *fixture) {
 		f.put()
 		f.awaken(wake, "an enqueue through another handle")
 	}
+	job := f.claimOne(f.host("a"))
+	drain(wake)
+	f.cancelled(pawl.JobReserved, job.ID)
+	f.awaken(wake, "a cancel through another handle")
 }
 
 func wakesAll(f *fixture) {
