@@ -15,6 +15,7 @@ var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 // Unix, SIGUSR1 makes the host Quiet, for a deploy that gives notice. A program that ends with status 0 only where nil is
 // returned is started again by its service manager after anything but a clean stop.
 func (h *Host) RunUntilSignal(ctx context.Context) error {
+	stopping := ctx.Err() != nil // by a signal that the caller has had
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	stops, quiets := make(chan os.Signal, 2), make(chan os.Signal, 1)
@@ -26,7 +27,7 @@ func (h *Host) RunUntilSignal(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Run(ctx) }()
-	for stopping := false; ; {
+	for {
 		select {
 		case err := <-ended:
 			return err

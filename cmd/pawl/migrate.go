@@ -39,7 +39,7 @@ func (p *program) migrateCommand() *cobra.Command {
 
 func (p *program) migrated(current bool, why string) error {
 	if p.json {
-		path, err := p.storePath()
+		at, err := p.target()
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (p *program) migrated(current bool, why string) error {
 			Store   string `json:"store"`
 			Current bool   `json:"current"`
 			Reason  text   `json:"reason"`
-		}{"sqlite:" + path, current, text(why)})
+		}{at.String(), current, text(why)})
 	}
 	if current {
 		p.printer.line("The tables are up to date.")

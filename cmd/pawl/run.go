@@ -130,7 +130,7 @@ func (p *program) root() *cobra.Command {
 	root := p.versioned(noun("pawl", "Operate a Pawl store: jobs, queues, dead letters", rootHelp))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH (default $PAWL_STORE, else sqlite:pawl.db)")
+	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH or postgres://USER@HOST/DATABASE (default $PAWL_STORE, else sqlite:pawl.db)")
 	flags.StringVar(&p.connection, "connection", "default", "the `NAME` that the services give to this store")
 	flags.BoolVar(&p.json, "json", false, "print JSON: one object, or one a line for lists")
 	flags.BoolVar(&p.plain, "plain", false, "print plain lines, also on a terminal")
@@ -142,7 +142,7 @@ func (p *program) root() *cobra.Command {
 	)
 	for _, command := range []*cobra.Command{
 		p.deadCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
-		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.demoCommand(), p.versionCommand(),
+		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.serveCommand(), p.demoCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
 		root.AddCommand(command)

@@ -7,16 +7,18 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/postgres"
 	"github.com/pawljobs/pawl/sqlite"
 )
 
 // store is all that the commands need of one.
 type store interface {
-	pawl.Enqueuer
+	pawl.Store
 	pawl.Operator
 	Close() error
 }
@@ -41,38 +43,85 @@ func (p *program) storeName() string {
 	return defaultStore
 }
 
-// storePath is the file of the store. Errors name no more of a URL than its scheme: it may carry a password.
-func (p *program) storePath() (string, error) {
+// target is the store that was asked for, by the kind of its engine.
+type target struct {
+	engine string // sqlite, postgres
+	at     string // a file's path, a database's URL
+}
+
+// String is the store as it may be shown: without a password.
+func (t target) String() string {
+	if t.engine == "sqlite" {
+		return "sqlite:" + t.at
+	}
+	return redacted(t.at)
+}
+
+// redacted is a URL without its passwords.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "postgres:…"
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(name, "password") {
+			query.Set(name, "xxxxx")
+			u.RawQuery = query.Encode()
+		}
+	}
+	return u.Redacted()
+}
+
+// target reads the name of the store. Errors name no more of a URL than its scheme: it may carry a password.
+func (p *program) target() (target, error) {
 	scheme, path, found := strings.Cut(p.storeName(), ":")
 	switch {
 	case !found:
-		return "", withStatus(exitUsage, fmt.Errorf("store %q has no scheme: write sqlite:%s", scheme, shellWord(scheme)))
+		return target{}, withStatus(exitUsage, fmt.Errorf("store %q has no scheme: write sqlite:%s", scheme, shellWord(scheme)))
+	case scheme == "postgres" || scheme == "postgresql":
+		if !strings.HasPrefix(path, "//") {
+			return target{}, withStatus(exitUsage, fmt.Errorf("the store is no URL: write %s://USER@HOST/DATABASE", scheme))
+		}
+		return target{"postgres", p.storeName()}, nil
 	case scheme != "sqlite":
-		return "", withStatus(exitUsage, fmt.Errorf("stores of the kind %q are not supported by this program: only sqlite:PATH is", scheme))
+		return target{}, withStatus(exitUsage, fmt.Errorf(
+			"stores of the kind %q are not supported by this program: sqlite:PATH and postgres://… are", scheme))
 	}
 	path = strings.TrimPrefix(path, "//")
 	if path == "" {
-		return "", withStatus(exitUsage, errors.New("the store names no file: write sqlite:PATH"))
+		return target{}, withStatus(exitUsage, errors.New("the store names no file: write sqlite:PATH"))
 	}
-	return path, nil
+	return target{"sqlite", path}, nil
 }
 
+// open opens the store for a command, whose own errors say what went wrong: of the store's log, only warnings are shown.
 func (p *program) open(ctx context.Context, access access) (store, error) {
-	path, err := p.storePath()
+	return p.openLogging(ctx, access, slog.New(slog.NewTextHandler(p.talk, &slog.HandlerOptions{Level: slog.LevelWarn})))
+}
+
+func (p *program) openLogging(ctx context.Context, access access, log *slog.Logger) (store, error) {
+	at, err := p.target()
 	if err != nil {
 		return nil, err
 	}
-	config := sqlite.Config{
-		Connection: p.connection,
-		NoMigrate:  access == existing,
-		Logger:     slog.New(slog.NewTextHandler(p.talk, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	if at.engine == "postgres" {
+		return opened(postgres.Open(ctx, at.at, postgres.Config{Connection: p.connection, NoMigrate: access == existing, Logger: log}))
 	}
 	if access == existing {
-		if err := mustExist(path); err != nil {
+		if err := mustExist(at.at); err != nil {
 			return nil, err
 		}
 	}
-	return sqlite.Open(ctx, path, config)
+	return opened(sqlite.Open(ctx, at.at, sqlite.Config{Connection: p.connection, NoMigrate: access == existing, Logger: log}))
+}
+
+// opened is a store, or nil: not an interface that holds a nil pointer.
+func opened[S store](s S, err error) (store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // mustExist keeps a misspelt path from making an empty store that looks like good news.
@@ -87,11 +136,16 @@ func mustExist(path string) error {
 	return nil
 }
 
-// invocation is how a suggested command begins, so that it reaches the same store when it is copied.
+// invocation is how a suggested command begins, so that it reaches the same store when it is copied; where the store's
+// URL has a password, once that is filled in.
 func (p *program) invocation() string {
 	words := []string{p.name}
 	if p.store != "" {
-		words = append(words, "--store", shellWord(escape(p.store)))
+		name := p.store
+		if at, err := p.target(); err == nil && at.engine != "sqlite" {
+			name = at.String()
+		}
+		words = append(words, "--store", shellWord(escape(name)))
 	}
 	if p.connection != "default" {
 		words = append(words, "--connection", shellWord(escape(p.connection)))
