@@ -45,27 +45,37 @@ type Job struct {
 	runner Runner
 	logger *slog.Logger
 
-	transition chan struct{} // holds a token while nobody makes a transition
 	mu         sync.Mutex
 	deadline   time.Time
+	transition chan struct{} // holds a token while nobody makes a transition; nil until somebody does
 	finished   bool
 	ended      bool
 	failure    error
 }
 
-// NewJobContext makes the Job of one attempt and the ctx that carries it. Runners call it. The ctx is done when parent
-// is, and its Deadline is the job's: where parent was cancelled because of ErrTimeout, Err is
+// NewJobContext makes the Job of one attempt and the ctx that carries it. Runners call it. The ctx is done when cancel
+// is called or parent is done, and its Deadline is the job's: where the cause is ErrTimeout, Err is
 // context.DeadlineExceeded. The function end closes the attempt and its ctx: it waits for a transition under way,
 // makes every later operation return ErrFinished, and reports whether a transition was made.
-func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *slog.Logger, deadline time.Time) (ctx context.Context, job *Job, end func() (finished bool)) {
-	job = &Job{JobInfo: info, runner: runner, logger: logger, deadline: deadline, transition: make(chan struct{}, 1)}
-	job.transition <- struct{}{}
-	c := &jobContext{Context: parent, job: job, done: make(chan struct{})}
-	unfollow := context.AfterFunc(parent, c.close)
-	return c, job, func() bool {
-		defer c.close()
-		defer unfollow()
-		return job.end()
+func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *slog.Logger, deadline time.Time) (
+	ctx context.Context, job *Job, cancel context.CancelCauseFunc, end func() (finished bool),
+) {
+	job = &Job{JobInfo: info, runner: runner, logger: logger, deadline: deadline}
+	inner, stop := context.WithCancelCause(parent)
+	c := &jobContext{Context: inner, job: job}
+	cancel = func(cause error) {
+		stop(cause)
+		c.close()
+	}
+	unfollow := func() bool { return true }
+	if parent.Done() != nil {
+		unfollow = context.AfterFunc(inner, c.close)
+	}
+	return c, job, cancel, func() bool {
+		finished := job.end()
+		unfollow()
+		cancel(nil)
+		return finished
 	}
 }
 
@@ -73,23 +83,44 @@ func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *
 // is its own, so that contexts derived from it ask its Err and not that of the ctx beneath.
 type jobContext struct {
 	context.Context
-	job  *Job
-	done chan struct{}
-	once sync.Once
+	job *Job
+
+	mu     sync.Mutex
+	done   chan struct{} // nil until somebody asks for it
+	closed bool
 }
 
-func (c *jobContext) close() { c.once.Do(func() { close(c.done) }) }
+func (c *jobContext) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed && c.done != nil {
+		close(c.done)
+	}
+	c.closed = true
+}
 
 func (c *jobContext) Deadline() (time.Time, bool) { return c.job.Deadline(), true }
-func (c *jobContext) Done() <-chan struct{}       { return c.done }
+
+func (c *jobContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.closed {
+			close(c.done)
+		}
+	}
+	return c.done
+}
 
 func (c *jobContext) Err() error {
-	select {
-	case <-c.done:
-	default:
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	switch {
+	case !closed:
 		return nil
-	}
-	if context.Cause(c.Context) == ErrTimeout {
+	case context.Cause(c.Context) == ErrTimeout:
 		return context.DeadlineExceeded
 	}
 	return context.Canceled
@@ -102,12 +133,18 @@ func (c *jobContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// end closes the job to transitions, once the one under way is over.
 func (j *Job) end() bool {
-	<-j.transition
+	j.mu.Lock()
+	j.ended = true
+	transition := j.transition
+	j.mu.Unlock()
+	if transition != nil {
+		<-transition
+		transition <- struct{}{}
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.ended = true
-	j.transition <- struct{}{}
 	return j.finished
 }
 
@@ -167,12 +204,13 @@ func (j *Job) settle(ctx context.Context, outcome Outcome, failure error) error 
 	if j == nil {
 		return ErrNoJob
 	}
-	if j.over() {
+	transition := j.turn()
+	if transition == nil {
 		return ErrFinished
 	}
 	select {
-	case <-j.transition:
-		defer func() { j.transition <- struct{}{} }()
+	case <-transition:
+		defer func() { transition <- struct{}{} }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -186,6 +224,20 @@ func (j *Job) settle(ctx context.Context, outcome Outcome, failure error) error 
 	defer j.mu.Unlock()
 	j.finished, j.failure = true, failure
 	return nil
+}
+
+// turn is what a transition has to take; nil when none can be made any more.
+func (j *Job) turn() chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.finished || j.ended {
+		return nil
+	}
+	if j.transition == nil {
+		j.transition = make(chan struct{}, 1)
+		j.transition <- struct{}{}
+	}
+	return j.transition
 }
 
 func (j *Job) over() bool {

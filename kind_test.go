@@ -221,7 +221,7 @@ func TestContextTravels(t *testing.T) {
 	if e := send(t.Context()); e.CorrelationID != e.ID.String() {
 		t.Errorf("made: got %q", e.CorrelationID)
 	}
-	ctx, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{CorrelationID: "job", TraceParent: "tp", TraceState: "ts"}, nil, nil, noon)
+	ctx, _, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{CorrelationID: "job", TraceParent: "tp", TraceState: "ts"}, nil, nil, noon)
 	defer end()
 	if e := send(ctx); e.CorrelationID != "job" || e.TraceParent != "tp" || e.TraceState != "ts" {
 		t.Errorf("the running job's: got %q, %q, %q", e.CorrelationID, e.TraceParent, e.TraceState)

@@ -33,7 +33,7 @@ func (r *runner) Extend(_ context.Context, d time.Duration) (time.Time, error) {
 // run calls a handler in a goroutine of its own, as a host does.
 func run(t *testing.T, mux *pawl.Mux, info pawl.JobInfo) error {
 	t.Helper()
-	ctx, job, end := pawl.NewJobContext(t.Context(), info, &runner{}, nil, noon)
+	ctx, job, _, end := pawl.NewJobContext(t.Context(), info, &runner{}, nil, noon)
 	defer end()
 	results := make(chan error, 2)
 	go mux.Run(ctx, job, func(err error) { results <- err })
@@ -215,7 +215,7 @@ func TestJobContext(t *testing.T) {
 		{pawl.ErrLeaseLost, context.Canceled},
 	} {
 		parent, cancel := context.WithCancelCause(t.Context())
-		ctx, job, end := pawl.NewJobContext(parent, pawl.JobInfo{}, &runner{}, nil, noon)
+		ctx, job, _, end := pawl.NewJobContext(parent, pawl.JobInfo{}, &runner{}, nil, noon)
 		derived, stop := context.WithCancel(ctx)
 		if ctx.Err() != nil || derived.Err() != nil {
 			t.Errorf("ended before its time: %v, %v", ctx.Err(), derived.Err())
@@ -239,7 +239,7 @@ func TestJobContext(t *testing.T) {
 		stop()
 		end()
 	}
-	ctx, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{}, &runner{}, nil, noon)
+	ctx, _, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{}, &runner{}, nil, noon)
 	end()
 	<-ctx.Done()
 	if !errors.Is(ctx.Err(), context.Canceled) {
@@ -250,7 +250,7 @@ func TestJobContext(t *testing.T) {
 func TestJobMakesOneTransition(t *testing.T) {
 	t.Parallel()
 	r := &runner{err: pawl.ErrLeaseLost}
-	ctx, job, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{Attempt: 2, MaxTries: 2}, r, nil, noon)
+	ctx, job, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{Attempt: 2, MaxTries: 2}, r, nil, noon)
 	if pawl.FromContext(ctx) != job || !job.LastAttempt() || job.Logger() == nil || !job.Deadline().Equal(noon) {
 		t.Error("the ctx does not carry the attempt")
 	}
@@ -286,7 +286,7 @@ func TestJobMakesOneTransition(t *testing.T) {
 func TestJobIsOfNoUseAfterItsAttempt(t *testing.T) {
 	t.Parallel()
 	r := &runner{}
-	ctx, job, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{}, r, nil, noon)
+	ctx, job, _, end := pawl.NewJobContext(t.Context(), pawl.JobInfo{}, r, nil, noon)
 	if end() {
 		t.Error("end reports a transition that nobody made")
 	}

@@ -94,11 +94,10 @@ func (a *attempt) open(timeout time.Duration) (context.Context, *pawl.Job) {
 	if a.phase != claimed || a.lost {
 		return nil, nil
 	}
-	a.ctx, a.stop = context.WithCancelCause(a.host.base)
 	a.started = time.Now()
 	a.deadline = a.started.Add(timeout)
-	ctx, job, end := pawl.NewJobContext(a.ctx, a.info(), operations{a}, a.log, a.deadline)
-	a.end = end
+	ctx, job, stop, end := pawl.NewJobContext(a.host.base, a.info(), operations{a}, a.log, a.deadline)
+	a.ctx, a.stop, a.end = ctx, stop, end
 	a.phase = running
 	a.host.counters.running.Add(1)
 	a.timer = time.AfterFunc(timeout, a.expire)
@@ -189,7 +188,6 @@ func (a *attempt) returned(err error) {
 	}
 	cause := context.Cause(a.ctx)
 	finished := a.end()
-	a.stop(nil)
 	a.finish(finished, endingOf(cause, err), cause, err)
 }
 

@@ -36,7 +36,8 @@ type Config struct {
 	// Orphans says when a job whose kind nobody has registered dies. Default: the kind unseen for 7 days and the job
 	// ready for 24 hours. A zero Orphans lets it die at once.
 	Orphans *pawl.Orphans
-	// MaxUnsettled is how many ended attempts may wait to be recorded before the host stops claiming. Default 1000.
+	// MaxUnsettled is how many ended attempts may wait to be recorded before the host stops claiming; four times as many
+	// while the store answers promptly. Default 1000.
 	MaxUnsettled int
 	// Logger gets one line an execution at Info, retried failures and the host's own troubles at Warn, and deaths,
 	// nothing else, at Error. Default slog.Default().

@@ -16,6 +16,7 @@ import (
 const (
 	settleBatch = 1000 // entries in one call
 	splitBudget = 64   // calls that one round spends on finding bad members
+	promptly    = 100 * time.Millisecond
 )
 
 // entry is one end of a reservation on its way to the store.
@@ -40,12 +41,13 @@ type entry struct {
 // settler is the one goroutine that ends reservations, with batches as large as the moment offers. What the store
 // cannot record is kept and tried again until it is, or until the host has to go.
 type settler struct {
-	host    *Host
-	notify  chan struct{}
-	pending atomic.Int64 // entries that are not settled
-	trouble trouble      // calls that fail
-	single  trouble      // single entries that are refused
-	deaths  trouble      // deaths that cannot be recorded
+	host       *Host
+	notify     chan struct{}
+	pending    atomic.Int64 // entries that are not settled
+	answeredAt atomic.Int64 // Unix nanoseconds of the last call that succeeded
+	trouble    trouble      // calls that fail
+	single     trouble      // single entries that are refused
+	deaths     trouble      // deaths that cannot be recorded
 
 	mu     sync.Mutex
 	fresh  []*entry
@@ -101,8 +103,13 @@ func (s *settler) settleNow(ctx context.Context, e *entry) error {
 	return context.Cause(ctx)
 }
 
-// full reports that so much is unsettled that the host must not claim more.
-func (s *settler) full() bool { return s.pending.Load() >= int64(s.host.config.MaxUnsettled) }
+// full reports that so much is unsettled that the host must not claim more. What is on its way to a store that answers
+// promptly counts for a fourth: claims need not wait for it.
+func (s *settler) full() bool {
+	pending, most := s.pending.Load(), int64(s.host.config.MaxUnsettled)
+	prompt := s.host.counters.unsettled.Load() == 0 && time.Now().UnixNano()-s.answeredAt.Load() < int64(promptly)
+	return pending >= most && (!prompt || pending >= 4*most)
+}
 
 // run settles until closed and empty, or until ctx is done.
 func (s *settler) run(ctx context.Context) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/pawljobs/pawl"
 )
@@ -37,6 +38,7 @@ func (s *settler) write(ctx context.Context, batch []*entry) (left []*entry, err
 		return batch, fmt.Errorf("settle: %w", err)
 	}
 	h.answered()
+	s.answeredAt.Store(time.Now().UnixNano())
 	s.trouble.over()
 	s.resolve(ctx, batch, results)
 	return nil, nil

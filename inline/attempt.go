@@ -86,7 +86,7 @@ func (a *attempt) work(ctx context.Context, envelope pawl.Envelope, facts pawl.F
 	handlerCtx = pawl.ContextWithCorrelationID(handlerCtx, envelope.CorrelationID)
 	handlerCtx = pawl.ContextWithTrace(handlerCtx, envelope.TraceParent, envelope.TraceState)
 	info := a.info(envelope)
-	runCtx, job, end := pawl.NewJobContext(handlerCtx, info, a, a.queue.jobLogger(info), a.started.Add(envelope.Policy.Timeout))
+	runCtx, job, _, end := pawl.NewJobContext(handlerCtx, info, a, a.queue.jobLogger(info), a.started.Add(envelope.Policy.Timeout))
 	a.ctx = runCtx
 
 	err, stray := a.call(job)

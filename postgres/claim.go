@@ -20,6 +20,7 @@ type claimer struct {
 	timer     *time.Timer  // of the next recheck, for idle hosts
 	tokens    int64        // the last token that was used
 	tokensEnd int64        // the last that may be
+	got       int          // jobs of the last claim
 	fronts    atomic.Int64 // grows when this process puts jobs to the front
 }
 
@@ -38,7 +39,7 @@ const (
 	mostCursors  = 4096
 	claimTime    = 50 * time.Millisecond // after which a claim answers with what it has
 	suspectWaits = time.Second           // behind a full queue, before it takes another's place
-	claimAtOnce  = 5000                  // jobs in one claim
+	claimAtOnce  = 500                   // jobs in one claim
 	fewQueues    = 8                     // that are cheap to look at, also in vain
 )
 
@@ -121,6 +122,7 @@ func (c *claim) run(ctx context.Context) error {
 	if err := c.take(ctx); err != nil {
 		return err
 	}
+	c.store.claims.got = len(c.jobs)
 	if len(c.jobs) == c.limit {
 		c.more = true
 	}

@@ -53,6 +53,7 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 	}
 	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit, tokens, c.store.held.epoch(c.request.Session)}, more...)
 	before := len(c.jobs)
+	c.reserve()
 	err = c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		c.jobs, c.places = c.jobs[:before], c.places[:before]
 		rows, err := conn.Query(ctx, text, args...)
@@ -84,6 +85,13 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 		return false, header{}, err
 	}
 	return len(c.jobs)-before == limit, head, c.nameQueuesAndKinds(ctx, before)
+}
+
+// reserve makes room for as many jobs as the last claim has got.
+func (c *claim) reserve() {
+	if n := min(c.limit, c.store.claims.got); c.jobs == nil && n > 0 {
+		c.jobs, c.places = make([]pawl.ClaimedJob, 0, n), make([]place, 0, n)
+	}
 }
 
 // tokenStretch is how many tokens are drawn at a time; it is the increment of their sequence.
