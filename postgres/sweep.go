@@ -15,9 +15,9 @@ import (
 
 const (
 	// Those that have not beaten since they were seen. The suspects alone are charged if there are any among what a
-	// session held.
+	// session held; one that has reached the limit of crashes is not run any more, and shields nobody.
 	endSession = `update {s}.session s set ended_at = now(), busy = 0, suspects = exists (
-  select 1 from {s}.job j where j.run_at is null and j.crashes >= 2 and j.holder = s.id)
+  select 1 from {s}.job j where j.run_at is null and j.crashes >= 2 and j.crashes < 3 and j.holder = s.id)
 from unnest($1::bigint[], $2::bigint[]) t (id, beat) where s.id = t.id and s.beat = t.beat and s.ended_at is null
 returning s.id`
 

@@ -12,8 +12,9 @@ import (
 const (
 	selectUnbeaten = `select beat_at from pawl_session where id = ?1 and beat = ?2 and ended_at is null`
 
-	// The suspects alone are charged if there are any among what the session held.
-	noteDead = `update pawl_session set recover = 1 + exists (select 1 from pawl_job where session = ?1 and crashes >= ?2) where id = ?1`
+	// The suspects alone are charged if there are any among what the session held; one that has reached the limit of
+	// crashes is not run any more, and shields nobody.
+	noteDead = `update pawl_session set recover = 1 + exists (select 1 from pawl_job where session = ?1 and crashes >= ?2 and crashes < ?3) where id = ?1`
 
 	selectDead     = `select id, name, beat_at, recover = 2 from pawl_session indexed by pawl_session_dead where recover > 0 order by id limit 1`
 	noteRecovered  = `update pawl_session set recover = 0 where id = ?1`
@@ -90,7 +91,7 @@ func endUnbeaten(ctx context.Context, x execer, seen pawl.SeenSession, at int64)
 	if err != nil || !unbeaten {
 		return false, err
 	}
-	if _, err := x.ExecContext(ctx, noteDead, int64(seen.ID), pawl.CrashSuspect); err != nil {
+	if _, err := x.ExecContext(ctx, noteDead, int64(seen.ID), pawl.CrashSuspect, pawl.CrashLimit); err != nil {
 		return false, err
 	}
 	return finishSession(ctx, x, seen.ID, at, beatAt)

@@ -17,6 +17,7 @@ func crashPromises() []promise {
 		{name: "a claim with Suspect gets one at most over all its queues", check: oneSuspectOverQueues},
 		{name: "suspects at the head hide nothing", check: suspectsHideNothing},
 		{name: "only the suspect is charged", check: suspectIsCharged},
+		{name: "a job that is only to be buried shields nobody", check: condemnedShieldsNobody},
 		{name: "the records of crashes name the hosts", check: crashRecords},
 		{name: "crashes do not outlive the job", check: crashesEnd},
 	}
@@ -105,6 +106,18 @@ func suspectIsCharged(f *fixture) {
 		f.equal("crashes of a neighbour", job.Crashes, 0)
 		f.equal("attempt of a neighbour", job.Attempt, 2) // the run was lost all the same
 	}
+}
+
+// A job that has reached the limit is not run any more: whatever takes its hosts down while it waits to be buried must be
+// charged, or it goes on for ever.
+func condemnedShieldsNobody(f *fixture) {
+	observer, victim := f.host("observer"), f.host("victim")
+	condemned := f.put()
+	f.crash(observer, condemned, pawl.CrashLimit)
+	culprit := f.put()
+	f.equal("claimed", ids(f.claim(victim, 5, withSuspect)), []pawl.ID{condemned, culprit})
+	f.kill(observer, victim)
+	f.equal("crashes of what ran beside it", f.view(culprit).Crashes, 1)
 }
 
 func crashRecords(f *fixture) {
