@@ -125,6 +125,9 @@ func askSafely(classify Classifier, err error) Class {
 // permanent if any of its parts is.
 func ClassOf(err error) Class { return look(err).class }
 
+// AfterOf returns the longest wait that a RetryAfter in an error's chain asks for, 0 without one.
+func AfterOf(err error) time.Duration { return look(err).after }
+
 // classification is what a chain of errors says.
 type classification struct {
 	class  Class

@@ -3,16 +3,14 @@ package classify
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"net"
 	"net/http"
 	"net/textproto"
 	"net/url"
-	"reflect"
-	"strings"
 	"syscall"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/reply"
 )
 
 // Network knows the errors of connections. Transient: timeouts, connections that were refused, reset or cut, hosts and
@@ -22,7 +20,7 @@ import (
 func Network(err error) pawl.Class {
 	switch e := err.(type) {
 	case *url.Error:
-		if isMalformed(e) {
+		if reply.Malformed(e) {
 			return pawl.ClassPermanent
 		}
 	case *net.DNSError:
@@ -43,19 +41,6 @@ func Network(err error) pawl.Class {
 		return pawl.ClassTransient
 	}
 	return pawl.ClassUnknown
-}
-
-// isMalformed recognises what net/url and net/http say of a URL that can never be called. net/http has no types for
-// it.
-func isMalformed(e *url.Error) bool {
-	if e.Op == "parse" {
-		return true
-	}
-	if reflect.TypeOf(e.Err) != reflect.TypeOf(errors.New("")) {
-		return false
-	}
-	text := e.Err.Error()
-	return strings.HasPrefix(text, `unsupported protocol scheme "`) || text == "http: no Host in request URL"
 }
 
 func isTLS(err error) bool {

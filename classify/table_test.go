@@ -210,7 +210,7 @@ func (e timeoutError) Timeout() bool { return bool(e) }
 
 func TestNetworkTable(t *testing.T) {
 	t.Parallel()
-	spaced := "http://a b/"
+	spaced := fmt.Sprintf("http://%s/", "a b")
 	_, malformed := url.Parse(spaced)
 	_, noScheme := http.NewRequest(http.MethodGet, "://x", nil)
 	for name, row := range map[string]struct {

@@ -2,8 +2,11 @@
 package reply
 
 import (
+	"errors"
 	"math"
 	"net/http"
+	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -61,4 +64,20 @@ func seconds(digits string) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(n) * time.Second
+}
+
+// Malformed recognises what net/url and net/http say of a URL that can never be called. Where err is not a *url.Error,
+// it is what a transport said itself; net/http has no types for it.
+func Malformed(err error) bool {
+	if e, ok := err.(*url.Error); ok {
+		if e == nil || e.Op == "parse" {
+			return e != nil
+		}
+		err = e.Err
+	}
+	if reflect.TypeOf(err) != reflect.TypeOf(errors.New("")) {
+		return false
+	}
+	text := err.Error()
+	return strings.HasPrefix(text, `unsupported protocol scheme "`) || text == "http: no Host in request URL"
 }
