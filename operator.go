@@ -197,6 +197,9 @@ type Jobs interface {
 	Job(ctx context.Context, id ID) (JobView, error)
 	// Queues counts the jobs of every queue that has any or is paused, in order of priority.
 	Queues(ctx context.Context) ([]QueueView, error)
+	// BusyQueues names the queues in which jobs wait or are reserved, in order of priority. It counts nothing, so that
+	// it is cheap however many there are.
+	BusyQueues(ctx context.Context) ([]string, error)
 	// ClearQueue removes every waiting, scheduled and reserved job of a queue, audited, and returns how many. The
 	// acknowledgements of those that were running are refused.
 	ClearQueue(ctx context.Context, queue string, by By) (int, error)

@@ -288,7 +288,7 @@ type Settlement struct {
 type SweepRequest struct {
 	Session SessionID
 	Dead    []SeenSession // sessions to end, unless they have beaten since
-	Limit   int           // rows to work on for each duty; default 500
+	Limit   int           // rows to work on for each duty; 0: as many as the store thinks fit
 }
 
 // SweepReport says what a sweep found to do.

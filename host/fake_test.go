@@ -389,12 +389,12 @@ func (f *fakeStore) Sweep(_ context.Context, r pawl.SweepRequest) (pawl.SweepRep
 	return report, nil
 }
 
-func (f *fakeStore) Queues(context.Context) ([]pawl.QueueView, error) {
+func (f *fakeStore) BusyQueues(context.Context) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []pawl.QueueView
+	var out []string
 	for _, j := range f.jobs {
-		out = append(out, pawl.QueueView{Name: j.Queue})
+		out = append(out, j.Queue)
 	}
 	return out, nil
 }

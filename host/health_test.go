@@ -140,7 +140,7 @@ func TestReadinessWithAStoreThatHangs(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		for _, method := range []string{"OpenSession", "Beat", "Claim", "Sweep", "Hosts", "Queues"} {
+		for _, method := range []string{"OpenSession", "Beat", "Claim", "Sweep", "Hosts", "BusyQueues"} {
 			store.Hook(method, hang)
 		}
 		store.down.Store(true)

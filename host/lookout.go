@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -83,18 +82,16 @@ func (l *lookout) list(ctx context.Context) (map[string]int, error) {
 		return queues, nil
 	}
 	l.next = time.Now().Add(jitter(l.host.config.Intervals.Orphans)) // a failure is no reason to count more often
-	var views []pawl.QueueView
+	var busy []string
 	if store, ok := l.host.store.(pawl.Jobs); ok {
 		var err error
-		if views, err = store.Queues(ctx); err != nil && !errors.Is(err, pawl.ErrUnsupported) {
-			return queues, fmt.Errorf("list queues: %w", err)
+		if busy, err = store.BusyQueues(ctx); err != nil && !errors.Is(err, pawl.ErrUnsupported) {
+			return queues, err
 		}
 	}
 	clear(queues)
-	for _, v := range views {
-		if empty := v.Waiting+v.Scheduled+v.Reserved == 0; !empty || !v.Paused {
-			queues[v.Name] = 0
-		}
+	for _, queue := range busy {
+		queues[queue] = 0
 	}
 	return queues, nil
 }

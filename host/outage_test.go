@@ -22,7 +22,7 @@ func newOutage(store pawl.Store) *outage {
 	o := &outage{Faulty: storetest.Fail(store)}
 	for _, method := range []string{
 		"OpenSession", "Beat", "Claim", "Start", "Settle", "Condemn", "Sweep", "Wake", "CloseSession",
-		"ClaimAlerts", "SettleAlerts", "Letter", "Queues",
+		"ClaimAlerts", "SettleAlerts", "Letter", "BusyQueues",
 	} {
 		o.Hook(method, o.hook)
 	}

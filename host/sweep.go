@@ -152,13 +152,11 @@ func (s *sweeper) listQueues(ctx context.Context) error {
 	if jobs, ok := h.store.(pawl.Jobs); ok {
 		callCtx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
 		defer cancel()
-		views, err := jobs.Queues(callCtx)
+		busy, err := jobs.BusyQueues(callCtx)
 		if err != nil && !errors.Is(err, pawl.ErrUnsupported) {
-			return fmt.Errorf("list queues: %w", err)
+			return err
 		}
-		for _, view := range views {
-			names = append(names, view.Name)
-		}
+		names = append(names, busy...)
 	}
 	slices.Sort(names)
 	s.queues, s.listed = slices.Compact(names), time.Now()

@@ -59,6 +59,23 @@ func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error)
 	return queues, nil
 }
 
+// BusyQueues names the queues that have ready or reserved jobs, in order of priority.
+func (s *Store) BusyQueues(ctx context.Context) (names []string, err error) {
+	err = s.view(ctx, func(ctx context.Context, q querier) error {
+		queues, err := selectRows(ctx, q, scanQueue, s.sql.desk.selectQueues)
+		names = make([]string, len(queues))
+		for i, queue := range queues {
+			names[i] = queue.name
+		}
+		slices.Sort(names)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return names, nil
+}
+
 func (s *Store) readQueues(ctx context.Context, q querier, b countBounds) ([]pawl.QueueView, error) {
 	views := map[string]pawl.QueueView{}
 	queues, err := selectRows(ctx, q, scanQueue, s.sql.desk.selectQueues)

@@ -42,8 +42,8 @@ returning j.id, j.attempt, not $4 and not (j.flags & 1 <> 0 and j.started is nul
 )
 
 // recover puts back jobs of ended sessions, whoever ended them.
-func (s *Store) recover(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
-	recovered, more, err := s.recoverFor(ctx, claimTime, request.Limit)
+func (s *Store) recover(ctx context.Context, limit int, report *pawl.SweepReport) error {
+	recovered, more, err := s.recoverFor(ctx, claimTime, limit)
 	report.Recovered = recovered
 	report.More = report.More || more
 	return err

@@ -94,6 +94,7 @@ type Store struct {
 	names    names
 	slots    slots
 	claims   *claimer
+	due      dueCursor
 	held     *holdings
 	enqueues *grouper
 	inserts  chan struct{} // a slot for each enqueue under way: the rest of the connections is for others

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,8 @@ import (
 )
 
 const (
+	sweepAtOnce = 500 // rows for each duty
+
 	// Those that have not beaten since they were seen. The suspects alone are charged if there are any among what a
 	// session held; one that has reached the limit of crashes is not run any more, and shields nobody.
 	endSession = `update {s}.session s set ended_at = now(), busy = 0, suspects = exists (
@@ -21,15 +24,7 @@ const (
 from unnest($1::bigint[], $2::bigint[]) t (id, beat) where s.id = t.id and s.beat = t.beat and s.ended_at is null
 returning s.id`
 
-	makeDue = `with due as materialized (
-  select tid, nextval('{l}.job_seq') as seq from (
-    select ctid as tid from {s}.job where run_at <= now() order by run_at, seq limit $1 for update skip locked) d
-)
-update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.tid`
-	anyEnded = `select exists (select 1 from {s}.session where ended_at is not null and not scanned)`
-	// A Duration ends at 292 years, and the wait for a job need not.
-	selectNextDue = `select least(run_at - now(), interval '10000 days') from {s}.job where run_at is not null order by run_at limit 1`
-
+	anyEnded      = `select exists (select 1 from {s}.session where ended_at is not null and not scanned)`
 	purgeKeys     = `delete from {s}.key where hash in (select hash from {s}.key where purge_at < now() order by purge_at limit $1 for update skip locked)`
 	purgeSessions = `delete from {s}.session where id in (
   select id from {s}.session where ended_at < now() - interval '8 days' and scanned order by id limit $1 for update skip locked)`
@@ -37,8 +32,8 @@ update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.ti
 
 // Sweep does a small batch of each duty. What is seldom to be done is looked for together, in one round trip.
 func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.SweepReport, error) {
-	if request.Limit <= 0 {
-		request.Limit = 500
+	if request.Limit < 0 {
+		request.Limit = 0
 	}
 	var report pawl.SweepReport
 	for _, duty := range []struct {
@@ -89,22 +84,22 @@ func (s *Store) endDead(ctx context.Context, request pawl.SweepRequest, report *
 
 // sweep makes due jobs ready and purges what is over age, and does what it found to be done besides.
 func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pawl.SweepReport) error {
+	limit, atOnce := int64(cmp.Or(request.Limit, sweepAtOnce)), int64(cmp.Or(request.Limit, dueAtOnce))
 	var found sweeping
 	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		found = sweeping{store: s, limit: request.Limit, next: -1}
+		found = sweeping{store: s, limit: limit, dueLimit: atOnce, next: -1}
 		return found.run(ctx, conn)
 	})
 	if err != nil {
 		return err
 	}
 	report.Due, report.NextDue, report.Purged = int(found.due), found.next, int(found.keys+found.sessions)
-	limit := int64(request.Limit)
-	report.More = report.More || found.due == limit || found.keys == limit || found.sessions == limit
+	report.More = report.More || found.due == atOnce || found.keys == limit || found.sessions == limit
 	if found.due > 0 {
 		s.waker.announce()
 	}
 	if found.stranded {
-		if err := s.recover(ctx, request, report); err != nil {
+		if err := s.recover(ctx, int(limit), report); err != nil {
 			return fmt.Errorf("recover jobs: %w", err)
 		}
 	}
@@ -125,8 +120,8 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 
 // sweeping is the part of a sweep that is done each time, and what it finds.
 type sweeping struct {
-	store *Store
-	limit int
+	store           *Store
+	limit, dueLimit int64
 
 	due, keys, sessions int64
 	next                time.Duration // until the next job is due; negative: there is none
@@ -144,15 +139,7 @@ func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
 			return nil
 		}
 	}
-	batch.Queue(s.sql.makeDue, w.limit).Exec(count(&w.due))
-	batch.Queue(s.sql.selectNextDue).Query(func(rows pgx.Rows) error {
-		var next time.Duration
-		_, err := pgx.ForEachRow(rows, []any{&next}, func() error {
-			w.next = max(0, next)
-			return nil
-		})
-		return err
-	})
+	s.due.queue(batch, w)
 	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))
 	batch.Queue(s.sql.purgeSessions, w.limit).Exec(count(&w.sessions))
 	batch.Queue(s.sql.anyEnded).QueryRow(func(row pgx.Row) error { return row.Scan(&w.stranded) })

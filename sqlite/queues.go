@@ -22,6 +22,29 @@ func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error)
 	return queues, nil
 }
 
+// busyQueues takes a step of the index for each queue with waiting jobs; those that are reserved are few.
+const busyQueues = `with recursive waiting (queue) as (
+  select min(queue) from pawl_job where session is null and run_at is null
+  union all
+  select (select min(queue) from pawl_job where session is null and run_at is null and queue > w.queue) from waiting w where w.queue is not null
+)
+select queue from waiting where queue is not null
+union
+select queue from pawl_job where session is not null
+order by queue`
+
+// BusyQueues names the queues in which jobs wait or are reserved, in order of priority.
+func (s *Store) BusyQueues(ctx context.Context) (names []string, err error) {
+	err = s.view(ctx, func(x execer) error {
+		names, err = selectRows(ctx, x, scanValue[string], busyQueues)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return names, nil
+}
+
 // The counts of each state, from its own index.
 const (
 	waitingByQueue   = `select queue, count(*) from pawl_job where session is null and run_at is null group by queue`

@@ -182,6 +182,10 @@ func (f *Faulty) Queues(ctx context.Context) ([]pawl.QueueView, error) {
 	return ask(ctx, f, "Queues", func() ([]pawl.QueueView, error) { return f.operator.Queues(ctx) })
 }
 
+func (f *Faulty) BusyQueues(ctx context.Context) ([]string, error) {
+	return ask(ctx, f, "BusyQueues", func() ([]string, error) { return f.operator.BusyQueues(ctx) })
+}
+
 func (f *Faulty) ClearQueue(ctx context.Context, queue string, by pawl.By) (int, error) {
 	return ask(ctx, f, "ClearQueue", func() (int, error) { return f.operator.ClearQueue(ctx, queue, by) })
 }

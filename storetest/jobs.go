@@ -169,6 +169,9 @@ func queuesCounted(f *fixture) {
 	for i := range got {
 		got[i].OldestReady = 0
 	}
+	busy, err := f.store.BusyQueues(f.ctx)
+	f.ok("busy queues", err)
+	f.equal("busy queues", busy, []string{critical, "10-late"})
 	f.equal("queues", got, []pawl.QueueView{
 		{Name: critical, Waiting: 2, Reserved: 1},
 		{Name: "10-late", Waiting: 1},

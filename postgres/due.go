@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+const (
+	// What is due goes to the end of its queue, in the order in which it fell due.
+	makeDue = `with due as materialized (
+  select tid, run_at, old, nextval('{l}.job_seq') as seq from (
+    select ctid as tid, run_at, seq as old from {s}.job where run_at <= now() and (run_at, seq) > ($2, $3)
+    order by run_at, seq limit $1 for update skip locked) d
+), moved as (
+  update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.tid returning 1
+)
+select (select count(*) from moved), run_at, old from (select run_at, old from due order by run_at desc, old desc limit 1) l`
+
+	// A Duration ends at 292 years, and the wait for a job need not.
+	selectNextDue = `select least(run_at - now(), interval '10000 days') from {s}.job where run_at is not null and (run_at, seq) > ($1, $2)
+order by run_at, seq limit 1`
+
+	dueAtOnce = 2000 // jobs in one statement
+	dueWhole  = 20   // a look from the beginning is followed by that many times its own duration without one
+)
+
+// dueCursor is how far the schedule was searched: nothing due is known to be before it. What was moved leaves dead
+// entries in the index, which an old snapshot can keep there for hours, so not every look begins at its front. But a
+// transaction may commit late what it scheduled early; so the whole is looked at again from time to time.
+type dueCursor struct {
+	mu    sync.Mutex
+	at    dueMark
+	whole time.Time // of the next look from the beginning
+}
+
+// dueMark is a place in the schedule.
+type dueMark struct {
+	runAt pgtype.Timestamptz
+	seq   int64
+}
+
+var dueStart = dueMark{pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, math.MinInt64}
+
+// begin is where a look starts.
+func (c *dueCursor) begin(now time.Time) dueMark {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.at.runAt.Valid || !now.Before(c.whole) {
+		return dueStart
+	}
+	return c.at
+}
+
+// looked notes what a look from a place has found: the last one that was moved, if there was one.
+func (c *dueCursor) looked(from dueMark, last *dueMark, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if from == dueStart {
+		now := time.Now()
+		c.whole = now.Add(dueWhole * now.Sub(began))
+	}
+	if last != nil {
+		c.at = *last
+	}
+}
+
+// queue adds the move of due jobs to a sweep's batch, and the look for the next that will be.
+func (c *dueCursor) queue(batch *pgx.Batch, w *sweeping) {
+	began := time.Now()
+	from := c.begin(began)
+	batch.Queue(w.store.sql.makeDue, w.dueLimit, from.runAt, from.seq).Query(func(rows pgx.Rows) error {
+		var last *dueMark
+		var mark dueMark
+		_, err := pgx.ForEachRow(rows, []any{&w.due, &mark.runAt, &mark.seq}, func() error {
+			last = &mark
+			return nil
+		})
+		if err == nil {
+			c.looked(from, last, began)
+		}
+		return err
+	})
+	batch.Queue(w.store.sql.selectNextDue, from.runAt, from.seq).Query(func(rows pgx.Rows) error {
+		var next time.Duration
+		_, err := pgx.ForEachRow(rows, []any{&next}, func() error {
+			w.next = max(0, next)
+			return nil
+		})
+		return err
+	})
+}
