@@ -3,7 +3,7 @@ GO      ?= go
 TOOL     = $(GO) tool -modfile=tools/go.mod
 FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
 
-.PHONY: help build test lint ci bench fuzz demo
+.PHONY: help build test lint ci bench chaos fuzz demo
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ ci: lint test build ## what has to pass before a change lands
 bench: ## measure beside a peer on a private PostgreSQL, 15 minutes; QUICK=1 2 minutes, JSON=FILE the figures, ONLY=REGEXP a part
 	cd bench && $(GO) build -o ../bin/bench .
 	@cd bench && exec ../bin/bench $(if $(QUICK),-quick) $(if $(JSON),-json '$(abspath $(JSON))') $(if $(ONLY),-only '$(ONLY)')
+
+chaos: ## prove the promises by two minutes of faults; MINUTES=N, SEED=N, STORE=postgres|sqlite, JSON=FILE the figures
+	@$(GO) build -o bin/chaos ./chaos
+	@exec bin/chaos $(if $(MINUTES),-minutes '$(MINUTES)') $(if $(SEED),-seed '$(SEED)') $(if $(STORE),-store '$(STORE)') $(if $(JSON),-json '$(JSON)')
 
 fuzz: ## fuzz everything that parses, half a minute each
 	$(GO) test -run '^$$' -fuzz FuzzDecodeEnvelope -fuzztime 30s .

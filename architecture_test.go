@@ -18,8 +18,8 @@ var layers = [][]string{
 	{""},
 	{"internal/storable", "internal/page", "internal/reply"},
 	{"internal/desk", "internal/desktest"},
-	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest"},
-	{"cmd/", "examples/"},
+	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest", "chaos/internal/proof"},
+	{"cmd/", "examples/", "chaos"},
 }
 
 type goPackage struct {
@@ -110,6 +110,8 @@ func TestArchitectureCheckSeesViolations(t *testing.T) {
 		{module, module + "/internal/id", false},
 		{module + "/cmd/pawl", module + "/cmd/pawl/internal/demo", false},
 		{module + "/cmd/pawl", module + "/sqlite", false},
+		{module + "/chaos", module + "/host", false},
+		{module + "/chaos/internal/proof", module + "/host", true},
 	} {
 		if got := violation(row.from, row.to) != ""; got != row.bad {
 			t.Errorf("%s -> %s: violation %v, want %v", row.from, row.to, got, row.bad)
