@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +19,16 @@ import (
 	"github.com/pawljobs/pawl/host"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(deployVariable); text != "" {
+		if err := deployProcess(text); err != nil {
+			fmt.Fprintln(os.Stderr, "host process:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 type workArgs struct {
 	N int `json:"n"`
