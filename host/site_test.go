@@ -169,10 +169,10 @@ func (s *site) handle(f func(ctx context.Context, job *pawl.Job, args workArgs) 
 	pawl.Handle(s.mux, once, run)
 }
 
-// quick are the rhythms of hosts whose death is waited for.
+// quick are the rhythms of hosts whose death is waited for. They are slow enough for a disk that takes its time.
 func quick() host.Intervals {
 	return host.Intervals{
-		Beat: 300 * time.Millisecond, Silence: 1500 * time.Millisecond, DeadAfter: 2 * time.Second,
+		Beat: 500 * time.Millisecond, Silence: 2 * time.Second, DeadAfter: 3 * time.Second,
 		Poll: 200 * time.Millisecond, Sweep: 100 * time.Millisecond, Call: 3 * time.Second,
 	}
 }
@@ -250,9 +250,17 @@ func (s *site) until(what string, holds func() bool) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.Fatalf("after %s: %s did not come to be; warnings: %v", patience, what, s.lines.at(slog.LevelWarn, ""))
+			s.Fatalf("after %s: %s did not come to be; %s", patience, what, s.state())
 		}
 	}
+}
+
+// state is what a failed test is looked into with.
+func (s *site) state() string {
+	queues, err := s.store.Queues(s.Context())
+	hosts, hostsErr := s.store.Hosts(s.Context())
+	warnings := s.lines.at(slog.LevelWarn, "")
+	return fmt.Sprintf("queues %+v %v\nhosts %+v %v\nwarnings %v", queues, err, hosts, hostsErr, warnings[max(0, len(warnings)-20):])
 }
 
 // come waits for an event.
@@ -261,7 +269,7 @@ func come[T any](s *site, what string, c <-chan T) (value T) {
 	select {
 	case value = <-c:
 	case <-time.After(patience):
-		s.Fatalf("after %s: %s did not come", patience, what)
+		s.Fatalf("after %s: %s did not come; %s", patience, what, s.state())
 	}
 	return value
 }

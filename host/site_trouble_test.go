@@ -24,17 +24,17 @@ func TestLongerThanTheLease(t *testing.T) {
 				return nil
 			}
 			select {
-			case <-time.After(3 * time.Second):
+			case <-time.After(4500 * time.Millisecond):
 			case <-ctx.Done():
 			}
 			return ctx.Err()
 		})
-		delayed := s.put(work, 3, pawl.Delay(10*time.Second))
+		delayed := s.put(work, 3, pawl.Delay(15*time.Second))
 		long := append(s.put(work, 3, pawl.InQueue("1-critical")), s.put(once, 3, pawl.InQueue("1-critical"))...)
 		var hosts []*worker
 		for _, name := range []string{"a", "b"} {
 			config := s.config(name, 5)
-			config.Intervals.Beat, config.Intervals.Silence, config.Intervals.DeadAfter = 100*time.Millisecond, 800*time.Millisecond, time.Second
+			config.Intervals.Beat, config.Intervals.Silence, config.Intervals.DeadAfter = 300*time.Millisecond, time.Second, 1500*time.Millisecond
 			hosts = append(hosts, s.startOn(s.open(), config))
 		}
 		s.ended(long, pawl.JobDone, 1)
@@ -108,10 +108,10 @@ func TestOutageOnStores(t *testing.T) {
 			link.down.Store(true)
 		}
 		close(gates[0])
-		<-time.After(4 * time.Second)
+		<-time.After(6 * time.Second)
 		s.equal("ready", words(hosts[0].Ready(), hosts[1].Ready()), "false false")
 		if n := links[0].calls.Load() + links[1].calls.Load(); n > 300 {
-			t.Errorf("%d calls in four seconds without a store", n)
+			t.Errorf("%d calls in six seconds without a store", n)
 		}
 		late := s.put(once, 4)
 		for _, link := range links {
