@@ -13,15 +13,16 @@ import (
 
 // claimer is the state of this handle's claims. One runs at a time.
 type claimer struct {
-	turn      chan struct{}
-	cursors   map[cursorKey]*cursor
-	orphans   orphanSearch
-	suspect   time.Time    // since when suspects wait without a place among the claimed
-	timer     *time.Timer  // of the next recheck, for idle hosts
-	tokens    int64        // the last token that was used
-	tokensEnd int64        // the last that may be
-	got       int          // jobs of the last claim
-	fronts    atomic.Int64 // grows when this process puts jobs to the front
+	turn        chan struct{}
+	cursors     map[cursorKey]*cursor
+	orphans     orphanSearch
+	suspect     time.Time    // since when suspects wait without a place among the claimed
+	timer       *time.Timer  // of the next recheck, for idle hosts
+	tokens      int64        // the last token that was used
+	tokensEnd   int64        // the last that may be
+	got         int          // jobs of the last claim
+	nextRecheck time.Time    // beside other work
+	fronts      atomic.Int64 // grows when this process puts jobs to the front
 }
 
 type cursorKey struct {
@@ -233,23 +234,46 @@ func (c *claim) along(ctx context.Context, fronts map[int]int64, next func(front
 }
 
 // mainLanes are, for some of the queues in order, the front if that is to be looked at, what lies behind the head if it
-// is time for that, and what comes after.
+// is time for that, and what comes after. A short stretch behind the head is always looked at: then it is known that there
+// is no more.
 func (c *claim) mainLanes(from, to int) func(fronts map[int]int64) []*lane {
 	return func(fronts map[int]int64) []*lane {
 		lanes := make([]*lane, 0, 3*(to-from))
-		now := time.Now()
+		long := c.longRecheck(from, to)
 		for i := from; i < to; i++ {
 			cursor := c.cursor(c.queues[i])
 			if start, ok := fronts[i]; ok {
 				lanes = append(lanes, cursor.frontLane(i, start, c.limit))
 			}
-			if !cursor.confirmed && cursor.recheckNow(now) {
+			if !cursor.confirmed && (cursor.low < cursor.head && cursor.isShort() || cursor == long) {
 				lanes = append(lanes, cursor.recheckLane(i, c.limit))
 			}
 			lanes = append(lanes, &lane{kind: laneMain, queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
 		}
 		return lanes
 	}
+}
+
+// longRecheck is the queue whose turn it is to be looked at behind its head beside other work; nil when it is none's. It
+// is one at a time, so that many queues take no more of a claim's time than one.
+func (c *claim) longRecheck(from, to int) *cursor {
+	state, now := c.store.claims, time.Now()
+	if now.Before(state.nextRecheck) {
+		return nil
+	}
+	var long *cursor
+	for _, queue := range c.queues[from:to] {
+		cursor := c.cursor(queue)
+		wanted, in := cursor.recheckIn(now, false)
+		due := wanted && in <= 0 && !cursor.confirmed && !cursor.isShort()
+		if due && (long == nil || cursor.recheckEnded.Before(long.recheckEnded)) {
+			long = cursor
+		}
+	}
+	if long != nil {
+		state.nextRecheck = now.Add(recheckEvery)
+	}
+	return long
 }
 
 // frontLanes are the fronts alone.

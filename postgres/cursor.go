@@ -120,13 +120,6 @@ func (c *cursor) recheckIn(now time.Time, idle bool) (wanted bool, in time.Durat
 	return true, c.recheckEnded.Add(pause).Sub(now)
 }
 
-// recheckNow reports whether a claim is to look behind the head too. Where that is a short stretch, claims always do:
-// then they know that there is no more.
-func (c *cursor) recheckNow(now time.Time) bool {
-	wanted, in := c.recheckIn(now, false)
-	return wanted && (in <= 0 || c.isShort())
-}
-
 // isShort reports whether what lies behind the head can be looked at in passing.
 func (c *cursor) isShort() bool { return c.recheck == nil && c.head-c.low <= recheckShort }
 
@@ -162,12 +155,13 @@ func (c *cursor) look(jobs int) int64 {
 	return max(c.window, min(20*int64(jobs), mostWindow))
 }
 
-// looked adapts the window to what one look brought: a stretch without a claimable job is crossed in growing steps.
-func (c *cursor) looked(open, filled bool) {
+// looked adapts the window to what one look brought: a stretch without enough claimable jobs, since others lie between
+// them, is crossed in growing steps.
+func (c *cursor) looked(l *lane, filled bool) {
 	switch {
-	case filled:
+	case filled && l.last-l.lo < l.window/8:
 		c.window = max(c.window/2, leastWindow)
-	case open:
-		c.window = min(c.window*4, mostWindow)
+	case !filled && l.open:
+		c.window = min(l.window*4, mostWindow)
 	}
 }

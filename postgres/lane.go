@@ -52,7 +52,7 @@ func (l *lane) note(filled bool, now time.Time, took time.Duration) {
 		case l.found:
 			cursor.advance(l.hi + 1)
 		}
-		cursor.looked(l.open, filled)
+		cursor.looked(l, filled)
 	}
 }
 

@@ -139,8 +139,7 @@ func (c *pawlClient) Work(ctx context.Context, handle Handler) error {
 func (c *pawlClient) hostConfig(i int) host.Config {
 	config := host.Config{Name: fmt.Sprintf("bench-%d", i), Logger: quiet()}
 	if c.task.Tuned {
-		workers := max(1, c.task.Workers/len(c.stores))
-		config.Servers = []host.Server{{Name: "bench", Queues: queueNames(c.task), Workers: workers}}
+		config.Servers = []host.Server{{Name: "bench", Queues: queueNames(c.task), Workers: c.task.Workers}}
 	}
 	if beat := c.task.Beat; beat > 0 {
 		config.Intervals = host.Intervals{Beat: beat, Silence: 3 * beat, DeadAfter: 4 * beat}
