@@ -266,6 +266,26 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
+func TestAfterOf(t *testing.T) {
+	t.Parallel()
+	asked := pawl.RetryAfter(errBoom, time.Minute)
+	for _, row := range []struct {
+		err  error
+		want time.Duration
+	}{
+		{nil, 0},
+		{errBoom, 0},
+		{pawl.Transient(errBoom), 0},
+		{fmt.Errorf("x: %w", asked), time.Minute},
+		{errors.Join(errBoom, asked, pawl.RetryAfter(errBoom, time.Second)), time.Minute},
+		{pawl.Permanent(asked), time.Minute},
+	} {
+		if got := pawl.AfterOf(row.err); got != row.want {
+			t.Errorf("%v: %v, want %v", row.err, got, row.want)
+		}
+	}
+}
+
 func TestWrappersKeepNilAndIdentity(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(error) error{

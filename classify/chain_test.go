@@ -147,7 +147,7 @@ func TestHostileErrors(t *testing.T) {
 	for range 10_000 {
 		nested = parts{io.EOF, nested}
 	}
-	wide := make(parts, 10_000)
+	wide := make(parts, 60_000)
 	for i := range wide {
 		wide[i] = &pgconn.PgError{Code: "57014"}
 	}
@@ -159,7 +159,7 @@ func TestHostileErrors(t *testing.T) {
 		"a tree that contains itself":      {tree, unknown},
 		"10,000 deep":                      {deep, permanent},
 		"10,000 joins deep":                {nested, permanent},
-		"10,000 wide":                      {wide, transient},
+		"60,000 wide":                      {wide, transient},
 		"methods that panic":               {bomb{syscall.ECONNRESET}, transient},
 		"Unwrap that panics":               {unwrapBomb{}, unknown},
 		"a nil pointer to a known type":    {(*url.Error)(nil), unknown},

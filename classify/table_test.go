@@ -152,15 +152,17 @@ func TestSQLiteCode(t *testing.T) {
 	if got := classify.SQLiteCode(101); got != unknown { // DONE
 		t.Errorf("code 101: %v", got)
 	}
-	if got := classify.Default()(otherCode(19)); got != unknown {
-		t.Errorf("a Code method of another package: %v", got)
+	for _, err := range []error{otherCode{19}, &otherCode{19}} {
+		if got := classify.Default()(err); got != unknown {
+			t.Errorf("a Code method of another package, %T: %v", err, got)
+		}
 	}
 }
 
-type otherCode int
+type otherCode struct{ code int }
 
 func (e otherCode) Error() string { return "other" }
-func (e otherCode) Code() int     { return int(e) }
+func (e otherCode) Code() int     { return e.code }
 
 func TestSQLServerAndMySQLNumbers(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,8 @@ type Config struct {
 	Intervals Intervals
 	// Sinks receive one alert for each death. The store has to be a pawl.Alerts, or DeadLetters has.
 	Sinks []pawl.Sink
-	// Classifiers are asked, in this order, about errors that carry no class.
+	// Classifiers are asked, in this order, about errors that carry no class. classify.Default() knows the common ones.
+	// Default: none, which retries whatever is not marked.
 	Classifiers []pawl.Classifier
 	// DeadLetters keeps the letters where the store keeps none itself, and is refused where it does.
 	DeadLetters pawl.DeadLetters

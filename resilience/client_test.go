@@ -454,6 +454,25 @@ func TestTransportPanics(t *testing.T) {
 	})
 }
 
+// Every body of a response that is not the caller's is closed.
+func TestResponseBodiesAreClosed(t *testing.T) {
+	made, closed := 0, 0
+	transport := doer(func(r *http.Request) (*http.Response, error) {
+		made++
+		return &http.Response{StatusCode: 503, Body: trackedBody{strings.NewReader("answer"), &closed}, Request: r}, nil
+	})
+	serviced(t, resilience.Options{Transport: transport}, nil, func(s *service) {
+		response, err := s.client.Do(s.request(http.MethodGet, "/", nil))
+		if err != nil || made != 4 || closed != 3 {
+			s.Errorf("%d bodies made, %d closed, %v", made, closed, err)
+		}
+		response.Body.Close()
+		if closed != 4 {
+			s.Error("the last one cannot be closed")
+		}
+	})
+}
+
 func TestTransportsOfBadManners(t *testing.T) {
 	for name, transport := range map[string]doer{
 		"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },

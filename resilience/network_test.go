@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	netsmtp "net/smtp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,6 +192,49 @@ func TestConnectionsOfRetries(t *testing.T) {
 			s.client.CloseIdleConnections()
 			server.awaitClosed(t)
 		})
+	}
+}
+
+// Over HTTP/2 an attempt that is cut off costs its stream, not the connection.
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n.Add(1) % 4 {
+		case 0:
+			if r.ProtoMajor != 2 {
+				t.Errorf("spoken: %s", r.Proto)
+			}
+			io.WriteString(w, "answer")
+		case 1:
+			status(503)(w, r)
+		case 2:
+			hang(w, r)
+		case 3:
+			status(429, "Retry-After", "0")(w, r)
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	options := hurried()
+	options.Transport = server.Client().Transport
+	s := &service{T: t}
+	s.start(options)
+	dialled := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			dialled++
+		}
+	}})
+	for range 3 {
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err := s.do(request); err != nil {
+			t.Error(err)
+		}
+	}
+	if n.Load() != 12 || dialled != 1 {
+		t.Errorf("%d requests, %d connections", n.Load(), dialled)
 	}
 }
 
