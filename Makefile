@@ -33,6 +33,8 @@ chaos: ## prove the promises by two minutes of faults; MINUTES=N, SEED=N, STORE=
 
 fuzz: ## fuzz everything that parses, half a minute each
 	$(GO) test -run '^$$' -fuzz FuzzDecodeEnvelope -fuzztime 30s .
+	$(GO) test -run '^$$' -fuzz FuzzRetryAfter -fuzztime 30s ./internal/reply
+	$(GO) test -run '^$$' -fuzz FuzzResponse -fuzztime 30s -fuzzminimizetime 1s ./classify
 
 demo: ## the life of a few hundred jobs, on this machine, in under a minute
 	$(GO) run ./cmd/pawl demo
