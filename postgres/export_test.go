@@ -1,5 +1,11 @@
 package postgres
 
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
 // ChannelOf is the channel on which a schema's handles hear each other.
 func ChannelOf(schema string) string {
 	s, err := newSchema(schema)
@@ -7,4 +13,11 @@ func ChannelOf(schema string) string {
 		panic(err)
 	}
 	return s.channel
+}
+
+// Setting is one of the settings of the store's connections.
+func (s *Store) Setting(ctx context.Context, name string) (value string, err error) {
+	return value, s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, `select current_setting($1)`, name).Scan(&value)
+	})
 }

@@ -68,13 +68,14 @@ func behindPooler(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return pid != conn.PgConn().PID(), nil
 }
 
-// settings are those of each connection. Plans are made once and for all: every statement of a host finds its rows by
-// an index, whatever the statistics of a table that was empty a minute ago say. Reads for operators are planned as
-// usual; see view.
+// settings are those of each connection. A transaction whose client has vanished ends long before that host counts as
+// dead: until then nobody could recover the jobs that it has touched. Plans are made once and for all: every statement
+// of a host finds its rows by an index, whatever the statistics of a table that was empty a minute ago say. Reads for
+// operators are planned as usual; see view.
 func (s *Store) settings(ctx context.Context, conn *pgx.Conn) error {
 	text := "set statement_timeout = " + milliseconds(s.config.StatementTimeout) +
 		"; set lock_timeout = " + milliseconds(s.config.LockTimeout) +
-		"; set idle_in_transaction_session_timeout = " + milliseconds(2*s.config.StatementTimeout) +
+		"; set idle_in_transaction_session_timeout = " + milliseconds(max(s.config.LockTimeout, time.Second)) +
 		"; set default_transaction_isolation = 'read committed'; set jit = off; set plan_cache_mode = force_generic_plan" +
 		"; set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off"
 	if _, err := conn.PgConn().Exec(ctx, text).ReadAll(); err != nil {

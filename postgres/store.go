@@ -43,7 +43,8 @@ type Config struct {
 	Conns int
 	// StatementTimeout bounds every statement, on both sides. Default 30 s.
 	StatementTimeout time.Duration
-	// LockTimeout bounds the wait for a lock. Default 5 s.
+	// LockTimeout bounds the wait for a lock, and how long a transaction of the store's own, whose client may have
+	// vanished, keeps its locks without a statement; for the latter at least 1 s. Default 5 s.
 	LockTimeout time.Duration
 	// Pooler says that there is a connection pooler in transaction mode between here and the server. One that gives
 	// itself away, as pgbouncer does, is noticed without it.
