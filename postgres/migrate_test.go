@@ -1,0 +1,69 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/postgres"
+)
+
+// Tables of any earlier version are brought up to date with what is in them, unless they must not be, and work then.
+func TestTablesOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(names) < 2 {
+		t.Fatalf("migrations %v, error %v", names, err)
+	}
+	slices.Sort(names)
+	for version := 1; version < len(names); version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			t.Parallel()
+			config := postgres.Config{Schema: freshSchema(t), NoMigrate: true}
+			oldTables(t, config.Schema, names[:version])
+			if _, err := postgres.Open(t.Context(), server(t), config); !errors.Is(err, pawl.ErrSchema) {
+				t.Errorf("without a migration: %v", err)
+			}
+			config.NoMigrate = false
+			store := openIn(t, server(t), config)
+			hosts, err := store.Hosts(t.Context())
+			if err != nil || len(hosts) != 1 || hosts[0].Name != "old-host" || hosts[0].Quiet {
+				t.Fatalf("hosts %+v, error %v", hosts, err)
+			}
+			if err := store.QuietHost(t.Context(), hosts[0].Session, pawl.By{Who: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			reply, err := store.Beat(t.Context(), hosts[0].Session, pawl.Beat{})
+			if err != nil || !reply.Quiet {
+				t.Errorf("beat of the old host: %+v, error %v", reply, err)
+			}
+			put(t, store, newJob(t, store))
+		})
+	}
+}
+
+// oldTables makes tables as an earlier release left them, with a host at work.
+func oldTables(t *testing.T, schema string, migrations []string) {
+	t.Helper()
+	quoted := pgx.Identifier{schema}.Sanitize()
+	replace := strings.NewReplacer("{s}", quoted, "{l}", strings.ReplaceAll(quoted, "'", "''"))
+	run := func(text string) { t.Helper(); execute(t, server(t), replace.Replace(text)) }
+	run(`create schema {s}`)
+	run(`create table {s}.schema_version (version int primary key, applied_at timestamptz not null default now())`)
+	for i, name := range migrations {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run("do $migration$ begin " + string(text) + " end $migration$")
+		run(fmt.Sprintf(`insert into {s}.schema_version (version) values (%d)`, i+1))
+	}
+	run(`insert into {s}.session (name, info, kinds) values ('old-host', '{"Name": "old-host"}', '{}')`)
+}

@@ -1,0 +1,78 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/sqlite"
+)
+
+// A file of any earlier version is brought up to date with what is in it, unless it must not be, and works then.
+func TestFilesOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(names) < 2 {
+		t.Fatalf("migrations %v, error %v", names, err)
+	}
+	slices.Sort(names)
+	for version := 1; version < len(names); version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "jobs.db")
+			oldFile(t, path, names[:version])
+			if _, err := sqlite.Open(t.Context(), path, sqlite.Config{NoMigrate: true}); !errors.Is(err, pawl.ErrSchema) {
+				t.Errorf("without a migration: %v", err)
+			}
+			store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			hosts, err := store.Hosts(t.Context())
+			if err != nil || len(hosts) != 1 || hosts[0].Name != "old-host" || hosts[0].Quiet {
+				t.Fatalf("hosts %+v, error %v", hosts, err)
+			}
+			if err := store.QuietHost(t.Context(), hosts[0].Session, pawl.By{Who: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			reply, err := store.Beat(t.Context(), hosts[0].Session, pawl.Beat{})
+			if err != nil || !reply.Quiet {
+				t.Errorf("beat of the old host: %+v, error %v", reply, err)
+			}
+			if _, err := processKind.Enqueue(t.Context(), store, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// oldFile makes a file as an earlier release left it, with a host at work.
+func oldFile(t *testing.T, path string, migrations []string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i, name := range migrations {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.ExecContext(t.Context(), string(text)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := db.ExecContext(t.Context(), `insert into pawl_schema (version, applied_at) values (?, 0)`, i+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.ExecContext(t.Context(), `insert into pawl_session (id, name, info, opened_at, beat_at) values (1, 'old-host', '{"Name": "old-host"}', 1, 1)`); err != nil {
+		t.Fatal(err)
+	}
+}
