@@ -6,10 +6,10 @@
 // A host has servers, which are pools of workers bound to queues. It keeps a session in the store alive by heartbeats,
 // and does its share of the store's upkeep: it finds dead hosts, makes due jobs ready, and delivers alerts.
 //
-// Files in the order of a job's way: server.go and claim.go fetch it, admit.go decides whether it may run, start.go
-// marks one that must not run twice, attempt.go runs it, runner.go is what it can do to itself, settle.go and
-// settled.go record its end. session.go, observe.go, sweep.go, alerts.go, signals.go and drain.go are the host's own
-// life; health.go, lookout.go and metrics.go tell others of it.
+// Files in the order of a job's way: server.go, shares.go and claim.go fetch it, admit.go decides whether it may run,
+// start.go marks one that must not run twice, line.go and attempt.go run it, runner.go is what it can do to itself and
+// cancel.go what an operator can, settle.go and settled.go record its end. session.go, observe.go, sweep.go, alerts.go,
+// signals.go and drain.go are the host's own life; health.go, lookout.go and metrics.go tell others of it.
 package host
 
 import (

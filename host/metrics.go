@@ -70,6 +70,7 @@ func (h *Host) metrics() []metric {
 		}},
 		counter("pawl_jobs_given_back_total", "Jobs that were given back unstarted.", s.GivenBack),
 		counter("pawl_jobs_requeued_total", "Jobs that a shutdown cut short and put back.", s.Requeued),
+		counter("pawl_jobs_cancelled_total", "Jobs that operators cancelled while they ran.", s.Cancelled),
 		counter("pawl_jobs_timed_out_total", "Attempts that ended by their timeout.", s.TimedOut),
 		counter("pawl_jobs_panicked_total", "Attempts that panicked.", s.Panicked),
 		counter("pawl_jobs_recovered_total", "Jobs of dead hosts that this one put back.", s.Recovered),
