@@ -53,6 +53,9 @@ func (d *Downstream) log(from, to State) {
 // Do calls f under the ladder, and again while it fails with an error that is not permanent: hand in a function that
 // may be run twice, or state Retries: None. It returns f's last error, or one of this package.
 //
+// Every error that is not permanent counts against the downstream. So mark answers of a healthy one, such as "not found",
+// as permanent, or hand in classifiers that do.
+//
 // Each attempt has a ctx that ends with its rung, and f must return when it does: f runs in the caller's goroutine, so
 // nobody can take it away. For a connection that knows no ctx, take the deadline:
 //
