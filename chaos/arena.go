@@ -119,7 +119,7 @@ func (a *arena) prepare(ctx context.Context, need string) (err error) {
 		})
 	}
 	for _, s := range a.slots {
-		if err := await(ctx, s.process.ready, s.process, 30*time.Second); err != nil {
+		if err := await(ctx, s.current().ready, s.current(), 30*time.Second); err != nil {
 			return err
 		}
 	}
@@ -146,6 +146,13 @@ func (a *arena) url(slot int) string {
 	return filepath.Join(a.folder, "jobs.db")
 }
 
+// current is the process that has the place now.
+func (s *slot) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
 // fill starts the next process of a slot.
 func (a *arena) fill(s *slot) error {
 	s.mu.Lock()
@@ -163,11 +170,8 @@ func (a *arena) fill(s *slot) error {
 // keep starts a process for each one that has ended.
 func (a *arena) keep(ctx context.Context, s *slot) {
 	for {
-		s.mu.Lock()
-		ended := s.process.exited
-		s.mu.Unlock()
 		select {
-		case <-ended:
+		case <-s.current().exited:
 		case <-ctx.Done():
 			return
 		}
@@ -213,7 +217,7 @@ func await(ctx context.Context, what chan struct{}, p *process, limit time.Durat
 func (a *arena) measure(ctx context.Context) error {
 	pause(ctx, 500*time.Millisecond)
 	for _, s := range a.slots {
-		r, err := pulse(ctx, s.process)
+		r, err := pulse(ctx, s.current())
 		if err != nil {
 			return err
 		}
@@ -251,8 +255,8 @@ func (a *arena) shutDown(cancel context.CancelFunc) {
 	a.keepers.Wait()
 	var running []*process
 	for _, s := range a.slots {
-		if s.process != nil {
-			running = append(running, s.process)
+		if p := s.current(); p != nil {
+			running = append(running, p)
 		}
 	}
 	if a.producer != nil {

@@ -153,22 +153,39 @@ func (a *arena) disconnect(ctx context.Context, step Step, link *proxy, p *proce
 	case proof.Blackhole:
 		over = a.begin(proof.Blackhole, p.name)
 		link.stall()
+	case proof.HeldCommit:
+		awaitCommit(ctx, p, link.holdCommit)
+		over = a.begin(proof.HeldCommit, p.name)
+		link.stall()
 	case proof.CutInCommit:
-		met := make(chan struct{})
-		link.loseCommit(func() { close(met) })
-		timer := time.NewTimer(5 * time.Second)
-		select {
-		case <-met:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		awaitCommit(ctx, p, link.loseCommit)
 		over = a.begin(proof.CutInCommit, p.name)
 		link.cutAll()
 	}
 	pause(ctx, step.Hold)
 	link.restore()
 	over()
+}
+
+// awaitCommit waits until a link has met a commit, if it can be, one that records a death.
+func awaitCommit(ctx context.Context, p *process, arm func(func())) {
+	timer := time.NewTimer(5 * time.Second)
+	defer timer.Stop()
+	p.send(command{Hold: true})
+	select {
+	case <-p.settles:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	met := make(chan struct{})
+	arm(func() { close(met) })
+	p.send(command{Go: true})
+	timer.Reset(2 * time.Second)
+	select {
+	case <-met:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // restart takes the database down without a shutdown and starts it again.

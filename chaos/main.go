@@ -99,7 +99,7 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case o.store != "" && o.store != postgresStore && o.store != sqliteStore:
 		return o, fmt.Errorf("store %q: must be postgres or sqlite", o.store)
-	case o.minutes < 0.2 || o.minutes > 24*60:
+	case !(o.minutes >= 0.2 && o.minutes <= 24*60): // nor NaN
 		return o, fmt.Errorf("%g minutes: must be from 0.2 to 1440", o.minutes)
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))

@@ -49,7 +49,7 @@ type Step struct {
 func faultsOf(store string) []string {
 	all := []string{proof.Kill, proof.KillInSettle, proof.Stop, proof.Term, proof.FailedSettle}
 	if store == postgresStore {
-		all = append(all, proof.Restart, proof.Cut, proof.CutInCommit, proof.Blackhole)
+		all = append(all, proof.Restart, proof.Cut, proof.CutInCommit, proof.Blackhole, proof.HeldCommit)
 	}
 	return all
 }
@@ -95,6 +95,8 @@ func (s *Step) draw(random *rand.Rand) {
 		if long {
 			s.Hold = between(random, dead+time.Second, dead+3*time.Second)
 		}
+	case proof.HeldCommit:
+		s.Hold = between(random, dead+time.Second, dead+6*time.Second)
 	case proof.CutInCommit:
 		s.Hold = between(random, 50*time.Millisecond, 300*time.Millisecond)
 	case proof.FailedSettle:

@@ -21,6 +21,7 @@ type process struct {
 	ready   chan struct{} // closed when it says so
 	exited  chan struct{}
 	replies chan reply // to pulses
+	settles chan bool  // a settle waits for Go
 
 	mu    sync.Mutex
 	in    io.WriteCloser
@@ -49,6 +50,7 @@ func spawn(t task, history *proof.Writer) (*process, error) {
 	command.Stderr = log
 	p := &process{
 		name: t.Name, command: command, ready: make(chan struct{}), exited: make(chan struct{}), replies: make(chan reply, 1),
+		settles: make(chan bool, 1),
 	}
 	if p.in, err = command.StdinPipe(); err != nil {
 		return nil, err
@@ -75,6 +77,13 @@ func (p *process) watch(out io.Reader, history *proof.Writer) {
 		}
 		if r.Ready {
 			close(p.ready)
+			continue
+		}
+		if r.Settling {
+			select {
+			case p.settles <- true:
+			default:
+			}
 			continue
 		}
 		select {

@@ -22,6 +22,7 @@ type proxy struct {
 	closed  bool
 	pairs   map[*pair]bool
 	commit  func() // called when a commit has been passed on whose reply will be lost
+	held    func() // called when a commit has been kept back, with all that follows
 }
 
 // pair is a connection on both sides.
@@ -63,12 +64,17 @@ func (p *proxy) set(f func()) {
 	p.changed.Broadcast()
 }
 
-func (p *proxy) cutAll()  { p.set(func() { p.cut = true }) }
-func (p *proxy) stall()   { p.set(func() { p.stalled = true }) }
-func (p *proxy) restore() { p.set(func() { p.cut, p.stalled, p.commit = false, false, nil }) }
+func (p *proxy) cutAll() { p.set(func() { p.cut = true }) }
+func (p *proxy) stall()  { p.set(func() { p.stalled = true }) }
+func (p *proxy) restore() {
+	p.set(func() { p.cut, p.stalled, p.commit, p.held = false, false, nil, nil })
+}
 
 // loseCommit loses the reply to the next commit, and says when.
 func (p *proxy) loseCommit(f func()) { p.set(func() { p.commit = f }) }
+
+// holdCommit stalls the connections when the next commit is on its way, and says so.
+func (p *proxy) holdCommit(f func()) { p.set(func() { p.held = f }) }
 
 func (p *proxy) close() {
 	_ = p.listener.Close()
@@ -145,7 +151,7 @@ func (p *proxy) carry(c *pair, from, to net.Conn, look func(*pair, []byte) bool)
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if err != nil || !p.passes() || !look(c, buffer[:n]) {
+		if err != nil || !p.passes() || !look(c, buffer[:n]) || !p.passes() {
 			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
@@ -161,8 +167,14 @@ var commitText = []byte("Q\x00\x00\x00\x0bcommit\x00")
 func (p *proxy) seen(c *pair, sent []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.commit != nil && bytes.Contains(sent, commitText) {
-		c.mute = true
+	if p.commit == nil && p.held == nil || !bytes.Contains(sent, commitText) {
+		return true
+	}
+	c.mute = p.commit != nil
+	if p.held != nil {
+		p.stalled = true
+		p.held()
+		p.held = nil
 	}
 	return true
 }

@@ -144,6 +144,29 @@ func TestProxyStalls(t *testing.T) {
 	}
 }
 
+func TestProxyHoldsCommit(t *testing.T) {
+	t.Parallel()
+	p := newProxied(t)
+	conn := p.dial()
+	met := make(chan struct{})
+	p.proxy.holdCommit(func() { close(met) })
+	p.answers(conn)
+	if _, err := conn.Write(commitText); err != nil {
+		t.Fatal(err)
+	}
+	<-met
+	select {
+	case what := <-p.echo.seen:
+		t.Errorf("%q came through", what)
+	case <-time.After(50 * time.Millisecond): // nothing can be waited for: nothing happens
+	}
+	p.proxy.restore()
+	back := make([]byte, len(commitText))
+	if _, err := io.ReadFull(conn, back); err != nil {
+		t.Errorf("after the stall: %v", err)
+	}
+}
+
 func TestProxyLosesCommit(t *testing.T) {
 	t.Parallel()
 	p := newProxied(t)

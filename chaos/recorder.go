@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,9 @@ type recorder struct {
 	tokens map[attemptOf]int64 // of claims
 	fail   string              // the next settle: before or after its commit
 	die    *float64            // in the next settle of a death, after that part of its usual time
-	usual  time.Duration       // that a settle takes
+	usual  time.Duration       // that a settle of a death takes
+	hold   bool                // the next settle of a death, until goOn
+	goOn   chan bool
 }
 
 type attemptOf struct {
@@ -111,19 +114,25 @@ func (r *recorder) Start(ctx context.Context, session pawl.SessionID, reservatio
 }
 
 func (r *recorder) Settle(ctx context.Context, session pawl.SessionID, settlements []pawl.Settlement) ([]error, error) {
-	fail := r.spoil(settlements)
+	death := slices.ContainsFunc(settlements, func(s pawl.Settlement) bool { return s.Letter != nil })
+	fail, hold := r.spoil(death)
 	for i := range settlements {
 		r.settlement(proof.Settling, &settlements[i], "")
 	}
 	if fail != "" {
 		r.note(proof.Event{What: proof.Fault, Fault: proof.FailedSettle, Target: r.w.Name, Text: fail})
 	}
+	if hold {
+		r.wait(ctx)
+	}
 	var results []error
 	var err error
 	if fail != "before" {
 		began := time.Now()
 		results, err = r.engine.Settle(ctx, session, settlements)
-		r.measure(time.Since(began))
+		if death {
+			r.measure(time.Since(began))
+		}
 	}
 	if fail != "" {
 		results, err = nil, fmt.Errorf("%s the commit: %w", fail, errSpoiled)
@@ -170,21 +179,31 @@ func outcomeOf(outcome pawl.Outcome) string {
 }
 
 // spoil does what is to be done to this settle.
-func (r *recorder) spoil(settlements []pawl.Settlement) (fail string) {
+func (r *recorder) spoil(death bool) (fail string, hold bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fail, r.fail = r.fail, ""
-	if r.die == nil {
-		return fail
+	if !death {
+		return fail, false
 	}
-	for i := range settlements {
-		if settlements[i].Letter != nil {
-			time.AfterFunc(time.Duration(*r.die*float64(r.usual)), func() { r.w.kill(proof.KillInSettle) })
-			r.die = nil
-			break
-		}
+	if r.die != nil {
+		time.AfterFunc(time.Duration(*r.die*float64(r.usual)), func() { r.w.kill(proof.KillInSettle) })
+		r.die = nil
 	}
-	return fail
+	hold, r.hold = r.hold, false
+	return fail, hold
+}
+
+// wait tells the director that a death is about to be recorded, and waits until it is ready for that.
+func (r *recorder) wait(ctx context.Context) {
+	r.w.say(reply{Settling: true})
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-r.goOn:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // measure keeps what a settle usually takes.
@@ -195,6 +214,13 @@ func (r *recorder) measure(took time.Duration) {
 }
 
 func (r *recorder) arm(order command) {
+	if order.Go {
+		select {
+		case r.goOn <- true:
+		default:
+		}
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if order.Die != nil {
@@ -203,4 +229,5 @@ func (r *recorder) arm(order command) {
 	if order.Settle != "" {
 		r.fail = order.Settle
 	}
+	r.hold = r.hold || order.Hold
 }

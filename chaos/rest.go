@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -21,15 +20,11 @@ const (
 // rest lets the hosts work off what is left, sees that they come to rest, stops them and reads what the store contains.
 func (a *arena) rest(ctx context.Context) (proof.Final, error) {
 	a.faults.Wait()
-	for _, s := range a.slots {
-		if _, p := a.pick(ctx, s.n); p == nil {
-			return proof.Final{}, fmt.Errorf("no host is ready any more")
-		}
-	}
 	a.producer.finish()
 	if err := await(ctx, a.producer.exited, a.producer, restLimit); err != nil && !a.producer.gone() {
 		return proof.Final{}, err
 	}
+	a.until(ctx, "places without a host", restLimit, 0, a.missing)
 	a.until(ctx, "jobs that were not worked off", drainLimit, 0, a.unfinished)
 	a.until(ctx, "alerts that were not delivered", 5*time.Second, -1, a.undelivered)
 	a.compareWithBaseline(ctx)
@@ -64,6 +59,16 @@ func (a *arena) until(ctx context.Context, what string, patience time.Duration, 
 	}
 }
 
+// missing counts the places whose host is not at work.
+func (a *arena) missing(context.Context) (n int, err error) {
+	for _, s := range a.slots {
+		if p := s.current(); !closed(p.ready) || p.gone() {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func (a *arena) unfinished(ctx context.Context) (n int, err error) {
 	queues, err := a.store.Queues(ctx)
 	for _, q := range queues {
@@ -90,8 +95,8 @@ func (a *arena) relayed(context.Context) (n int, err error) {
 // compareWithBaseline looks at hosts that have nothing to do.
 func (a *arena) compareWithBaseline(ctx context.Context) {
 	for _, s := range a.slots {
-		a.until(ctx, "goroutines of "+s.process.name, restLimit, a.baseline, func(ctx context.Context) (int, error) {
-			r, err := pulse(ctx, s.process)
+		a.until(ctx, "goroutines of "+s.current().name, restLimit, a.baseline, func(ctx context.Context) (int, error) {
+			r, err := pulse(ctx, s.current())
 			return r.Goroutines, err
 		})
 	}
@@ -104,10 +109,11 @@ func (a *arena) compareWithBaseline(ctx context.Context) {
 func (a *arena) stopHosts(ctx context.Context) error {
 	close(a.winddown)
 	for _, s := range a.slots {
-		s.process.end(proof.ByTerm, syscall.SIGTERM)
+		s.current().end(proof.ByTerm, syscall.SIGTERM)
 	}
 	for _, s := range a.slots {
-		if err := await(ctx, s.process.exited, s.process, restLimit); err != nil && !s.process.gone() {
+		p := s.current()
+		if err := await(ctx, p.exited, p, restLimit); err != nil && !p.gone() {
 			return err
 		}
 	}
@@ -127,12 +133,16 @@ func (a *arena) deliverRest(ctx context.Context) error {
 	if err := a.fill(s); err != nil {
 		return err
 	}
-	if err := await(ctx, s.process.ready, s.process, restLimit); err != nil {
+	p := s.current()
+	if err := await(ctx, p.ready, p, restLimit); err != nil {
 		return err
 	}
 	a.until(ctx, "alerts that were never delivered", restLimit, 0, a.undelivered)
-	s.process.end(proof.ByTerm, syscall.SIGTERM)
-	return await(ctx, s.process.exited, s.process, restLimit)
+	p.end(proof.ByTerm, syscall.SIGTERM)
+	if err := await(ctx, p.exited, p, restLimit); err != nil && !p.gone() {
+		return err
+	}
+	return nil
 }
 
 // read fetches all that the store contains.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -66,6 +67,8 @@ func monotonic() int64 {
 type command struct {
 	Die    *float64 `json:"die,omitempty"`    // kill yourself in the next settle of a death, after that part of its usual time
 	Settle string   `json:"settle,omitempty"` // fail the next settle: before or after its commit
+	Hold   bool     `json:"hold,omitempty"`   // say when the next settle of a death begins, and wait for Go
+	Go     bool     `json:"go,omitempty"`
 	Pulse  bool     `json:"pulse,omitempty"`  // say how you are
 	Finish bool     `json:"finish,omitempty"` // hand in no more jobs
 }
@@ -73,6 +76,7 @@ type command struct {
 // reply is a line that a process sends to the director.
 type reply struct {
 	Ready      bool `json:"ready,omitempty"`
+	Settling   bool `json:"settling,omitempty"` // as Hold has asked
 	Goroutines int  `json:"goroutines,omitempty"`
 	Files      int  `json:"files,omitempty"`
 }
@@ -81,7 +85,9 @@ type reply struct {
 type child struct {
 	task
 	history *proof.Writer
-	out     *json.Encoder
+
+	mu  sync.Mutex
+	out *json.Encoder
 }
 
 // runTask does what a task says and returns the exit status.
@@ -128,6 +134,8 @@ func (c *child) obey(do func(command)) {
 }
 
 func (c *child) say(r reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.out.Encode(r); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: say: %v\n", c.Name, err)
 	}

@@ -40,7 +40,7 @@ func work(ctx context.Context, c *child) (err error) {
 	defer orders.Close()
 
 	w := &worker{child: c, orders: orders}
-	w.recorder = &recorder{engine: store, w: w, tokens: map[attemptOf]int64{}, usual: 3 * time.Millisecond}
+	w.recorder = &recorder{engine: store, w: w, tokens: map[attemptOf]int64{}, usual: 3 * time.Millisecond, goOn: make(chan bool, 1)}
 	mux := pawl.NewMux()
 	w.handle(mux)
 	config := host.Config{

@@ -88,6 +88,7 @@ const (
 	Cut          = "cut"            // connections end, and new ones with them
 	CutInCommit  = "cut in commit"  // the reply to a commit is lost with its connection
 	Blackhole    = "blackhole"      // connections stay and carry nothing
+	HeldCommit   = "held commit"    // a blackhole that begins just before a commit: its transaction stays open
 	FailedSettle = "failed settle"  // one settle reports an error, before or after its commit
 	Suicide      = "suicide"        // a job takes its process down
 	Freeze       = "freeze"         // not planned: the machine stood still

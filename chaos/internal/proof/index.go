@@ -86,7 +86,7 @@ type fault struct {
 // ofProcess reports whether a fault takes a process away from the store, for good or for a while.
 func (f *fault) ofProcess() bool {
 	switch f.kind {
-	case Kill, KillInSettle, Suicide, Stop, Term, Cut, CutInCommit, Blackhole:
+	case Kill, KillInSettle, Suicide, Stop, Term, Cut, CutInCommit, Blackhole, HeldCommit:
 		return true
 	}
 	return false

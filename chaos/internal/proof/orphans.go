@@ -69,13 +69,14 @@ func (r *reservation) next() *reservation {
 // undisturbed is when, after a fault, the store began to work without a break, and nobody else had taken the job with
 // him.
 func (c *checker) undisturbed(since, taken int64) int64 {
+	hit := since
 	for _, f := range c.faultsIn(since+1, taken, func(*fault) bool { return true }) {
 		switch {
 		case f.kind == Restart, f.kind == Freeze:
 			since = max(since, f.over())
 		case f.kind == Stop && c.silent(f):
 			since = max(since, f.over())
-		case f.ofProcess() && c.claimUnder(f.target, f.begin):
+		case f.ofProcess() && f.begin > hit && c.claimUnder(f.target, f.begin):
 			since = max(since, f.over())
 		}
 	}
