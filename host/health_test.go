@@ -144,7 +144,9 @@ func TestReadinessWithAStoreThatHangs(t *testing.T) {
 			store.Hook(method, hang)
 		}
 		store.down.Store(true)
-		w.pass(16 * time.Second)
+		w.pass(8 * time.Second)
+		w.says("hanging, and not known yet", h.Handler(), host.Healthy)
+		w.pass(8 * time.Second)
 		w.says("hanging", h.Handler(), host.Unhealthy)
 		store.down.Store(false)
 		w.pass(15 * time.Second) // until the beat that hangs is given up, and the next
