@@ -40,8 +40,9 @@ func spawn(t task, history *proof.Writer) (*process, error) {
 	}
 	command := exec.Command(program)
 	command.Env = append(os.Environ(), taskVariable+"="+string(text))
-	// A group of its own, so that an interrupt at the terminal reaches the director alone.
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A group of its own, so that an interrupt at the terminal reaches the director alone; and should the director be
+	// killed, so is a process that it has stopped.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	log, err := t.logFile()
 	if err != nil {
 		return nil, err
