@@ -14,7 +14,7 @@ const module = "github.com/pawljobs/pawl"
 // layers are the packages of each storey, from the ground up. A package imports only what lies beneath its own storey;
 // the packages of the topmost wire everything and may import each other.
 var layers = [][]string{
-	{"internal/id"},
+	{"internal/id", "internal/chain"},
 	{""},
 	{"internal/storable", "internal/page", "internal/reply"},
 	{"internal/desk", "internal/desktest"},

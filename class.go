@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"runtime"
 	"time"
+
+	"github.com/pawljobs/pawl/internal/chain"
 )
 
 // Class is what an error says about trying again. The place to decide it is where the outside world is called:
@@ -135,11 +137,8 @@ type classification struct {
 	after  time.Duration // the longest wait asked for
 }
 
-// chainLimit bounds the walk through errors that wrap each other in a circle.
-const chainLimit = 100_000
-
 func look(err error) classification {
-	budget := chainLimit
+	budget := chain.Limit
 	return lookWithin(err, &budget)
 }
 
@@ -157,7 +156,7 @@ func lookWithin(err error, budget *int) (found classification) {
 		if c, ok := err.(*ClassifiedError); ok {
 			found.after = max(found.after, c.After)
 		}
-		parts, inner := unwrap(err)
+		parts, inner := chain.Unwrap(err)
 		if parts == nil {
 			err = inner
 			continue
@@ -188,7 +187,7 @@ func (c classification) join(other classification) classification {
 // ChainHas reports whether target is in the chain of err, as errors.Is does, but by identity alone and in bounded time:
 // it calls no Is method, and a chain that leads back to itself ends.
 func ChainHas(err, target error) bool {
-	budget := chainLimit
+	budget := chain.Limit
 	return chainHas(err, target, &budget)
 }
 
@@ -198,7 +197,7 @@ func chainHas(err, target error, budget *int) bool {
 		if reflect.TypeOf(err) == reflect.TypeOf(target) && reflect.TypeOf(err).Comparable() && same(err, target) {
 			return true
 		}
-		parts, inner := unwrap(err)
+		parts, inner := chain.Unwrap(err)
 		for _, part := range parts {
 			if chainHas(part, target, budget) {
 				return true
@@ -217,20 +216,4 @@ func same(a, b error) (equal bool) {
 		}
 	}()
 	return a == b
-}
-
-// unwrap returns what err wraps: several parts, or one error. A method that panics wraps nothing.
-func unwrap(err error) (parts []error, inner error) {
-	defer func() {
-		if recover() != nil {
-			parts, inner = nil, nil
-		}
-	}()
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		return nil, e.Unwrap()
-	case interface{ Unwrap() []error }:
-		return append([]error{}, e.Unwrap()...), nil
-	}
-	return nil, nil
 }

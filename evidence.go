@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pawljobs/pawl/internal/chain"
 )
 
 // Fixed limits of evidence.
@@ -42,11 +44,11 @@ func NewEvidence(err error) Evidence {
 // firstReal passes over errors that only wrap: those of fmt.Errorf, errors.Join and this package's classes. Of
 // several parts it takes the first.
 func firstReal(err error) error {
-	for range chainLimit {
+	for range chain.Limit {
 		if !isWrapper(err) {
 			return err
 		}
-		parts, inner := unwrap(err)
+		parts, inner := chain.Unwrap(err)
 		if len(parts) > 0 {
 			inner = parts[0]
 		}
@@ -83,7 +85,7 @@ func errorText(err error) (text string) {
 func detail(err error) string {
 	var b, stacks strings.Builder
 	listed, passed := 0, 0
-	for level := err; level != nil && listed+passed < chainLimit; {
+	for level := err; level != nil && listed+passed < chain.Limit; {
 		if listed < maxChain {
 			listed++
 			fmt.Fprintf(&b, "%s: %s\n", typeName(level), cutRunes(storable(errorText(level)), 1000))
@@ -91,7 +93,7 @@ func detail(err error) string {
 		} else {
 			passed++
 		}
-		parts, inner := unwrap(level)
+		parts, inner := chain.Unwrap(level)
 		for _, part := range parts[min(1, len(parts)):] {
 			if part != nil && listed < maxChain {
 				listed++

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/chain"
 )
 
 // Rule looks at one error, not at what it wraps, and says what it knows; ClassUnknown passes the question on. A rule
@@ -21,7 +22,7 @@ func Default(own ...Rule) pawl.Classifier {
 // other in a circle come to an end.
 func Chain(rules ...Rule) pawl.Classifier {
 	return func(err error) pawl.Class {
-		w := walk{rules: rules, budget: chainLimit}
+		w := walk{rules: rules, budget: chain.Limit}
 		w.cancelled = sync.OnceValue(func() bool { return pawl.ChainHas(err, context.Canceled) })
 		return w.class(err)
 	}
@@ -48,9 +49,6 @@ func Context(err error) pawl.Class {
 	return pawl.ClassUnknown
 }
 
-// chainLimit is how many errors of one chain are looked at.
-const chainLimit = 100_000
-
 type walk struct {
 	rules     []Rule
 	budget    int
@@ -63,7 +61,7 @@ func (w *walk) class(err error) pawl.Class {
 		if class := w.ask(err); class != pawl.ClassUnknown {
 			return class
 		}
-		parts, inner := unwrap(err)
+		parts, inner := chain.Unwrap(err)
 		if parts != nil {
 			return w.joined(parts)
 		}
@@ -103,20 +101,4 @@ func askSafely(rule Rule, err error) (class pawl.Class) {
 		}
 	}()
 	return rule(err)
-}
-
-// unwrap returns what err wraps: several parts, or one error. A method that panics wraps nothing.
-func unwrap(err error) (parts []error, inner error) {
-	defer func() {
-		if recover() != nil {
-			parts, inner = nil, nil
-		}
-	}()
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		return nil, e.Unwrap()
-	case interface{ Unwrap() []error }:
-		return append([]error{}, e.Unwrap()...), nil
-	}
-	return nil, nil
 }
