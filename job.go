@@ -60,34 +60,39 @@ type Job struct {
 func NewJobContext(parent context.Context, info JobInfo, runner Runner, logger *slog.Logger, deadline time.Time) (
 	ctx context.Context, job *Job, cancel context.CancelCauseFunc, end func() (finished bool),
 ) {
-	job = &Job{JobInfo: info, runner: runner, logger: logger, deadline: deadline}
-	inner, stop := context.WithCancelCause(parent)
-	c := &jobContext{Context: inner, job: job}
-	cancel = func(cause error) {
-		stop(cause)
-		c.close()
-	}
-	unfollow := func() bool { return true }
+	c := &jobContext{job: Job{JobInfo: info, runner: runner, logger: logger, deadline: deadline}}
+	c.Context, c.stop = context.WithCancelCause(parent)
 	if parent.Done() != nil {
-		unfollow = context.AfterFunc(inner, c.close)
+		c.unfollow = context.AfterFunc(c.Context, c.close)
 	}
-	return c, job, cancel, func() bool {
-		finished := job.end()
-		unfollow()
-		cancel(nil)
-		return finished
-	}
+	return c, &c.job, c.cancel, c.end
 }
 
 // jobContext is a ctx whose end tells a timeout from other cancels, with a deadline that Extend can move. Its channel
 // is its own, so that contexts derived from it ask its Err and not that of the ctx beneath.
 type jobContext struct {
 	context.Context
-	job *Job
+	stop     context.CancelCauseFunc
+	unfollow func() bool // nil when the parent has no end
+	job      Job
 
 	mu     sync.Mutex
 	done   chan struct{} // nil until somebody asks for it
 	closed bool
+}
+
+func (c *jobContext) cancel(cause error) {
+	c.stop(cause)
+	c.close()
+}
+
+func (c *jobContext) end() bool {
+	finished := c.job.end()
+	if c.unfollow != nil {
+		c.unfollow()
+	}
+	c.cancel(nil)
+	return finished
 }
 
 func (c *jobContext) close() {
@@ -128,7 +133,7 @@ func (c *jobContext) Err() error {
 
 func (c *jobContext) Value(key any) any {
 	if key == jobKey {
-		return c.job
+		return &c.job
 	}
 	return c.Context.Value(key)
 }

@@ -91,12 +91,12 @@ func (a *attempt) run() {
 func (a *attempt) open(timeout time.Duration) (context.Context, *pawl.Job) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.phase != claimed || a.lost {
+	if a.phase != claimed || a.lost || a.host.base.Err() != nil {
 		return nil, nil
 	}
 	a.started = time.Now()
 	a.deadline = a.started.Add(timeout)
-	ctx, job, stop, end := pawl.NewJobContext(a.host.base, a.info(), operations{a}, a.log, a.deadline)
+	ctx, job, stop, end := pawl.NewJobContext(a.host.handlers, a.info(), operations{a}, a.log, a.deadline)
 	a.ctx, a.stop, a.end = ctx, stop, end
 	a.phase = running
 	a.host.counters.running.Add(1)

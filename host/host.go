@@ -59,6 +59,7 @@ type Host struct {
 	aborted context.Context // done when Abort was called
 	abort   context.CancelFunc
 
+	handlers   context.Context // the values of Run's ctx: what handlers get is ended one by one, so that they share nothing
 	base       context.Context // the values of Run's ctx without its end; done after Abort
 	calls      context.Context // of store calls that are not the settler's or the session's
 	stopClaims context.CancelFunc
@@ -127,7 +128,8 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	h.handlers = context.WithoutCancel(ctx)
+	base, cut := context.WithCancelCause(h.handlers)
 	defer cut(pawl.ErrShutdown)
 	defer context.AfterFunc(h.aborted, func() { cut(pawl.ErrShutdown); end() })()
 	h.base = base

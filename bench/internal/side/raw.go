@@ -56,6 +56,9 @@ func openRaw(ctx context.Context, task child.Task) (Client, error) {
 		return nil, err
 	}
 	config.MaxConns = 8
+	for _, setting := range []string{"enable_bitmapscan", "enable_seqscan", "enable_hashjoin", "enable_mergejoin"} { // as Pawl's own
+		config.ConnConfig.RuntimeParams[setting] = "off"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
