@@ -1,8 +1,12 @@
 package reply_test
 
 import (
+	"errors"
+	"io"
 	"math"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,3 +84,32 @@ func FuzzRetryAfter(f *testing.F) {
 		}
 	})
 }
+
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	_, parse := url.Parse(strings.Repeat("%", 2))
+	_, scheme := http.Get("gopher://x/y")
+	_, host := http.Get("http:///x")
+	for name, row := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a URL that does not parse":      {parse, true},
+		"an unknown scheme":              {scheme, true},
+		"what the transport says itself": {errors.Unwrap(scheme), true},
+		"no host":                        {host, true},
+		"another error of a call":        {&url.Error{Op: "Get", Err: io.EOF}, false},
+		"the words in another type":      {&url.Error{Op: "Get", Err: worded(`unsupported protocol scheme "x"`)}, false},
+		"a nil pointer":                  {(*url.Error)(nil), false},
+		"nothing inside":                 {&url.Error{Op: "Get"}, false},
+		"nil":                            {nil, false},
+	} {
+		if got := reply.Malformed(row.err); got != row.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+type worded string
+
+func (w worded) Error() string { return string(w) }
