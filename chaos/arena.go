@@ -86,7 +86,7 @@ func (a *arena) prepare(ctx context.Context, need string) (err error) {
 	if a.history, err = proof.Create(a.folder, "director", monotonic); err != nil {
 		return err
 	}
-	a.keepers.Go(func() { a.watch(ctx) })
+	a.keepers.Go(func() { watch(ctx, a.history, "") })
 	own := task{Store: a.plan.Store, Looks: true, URL: filepath.Join(a.folder, "jobs.db")}
 	if a.plan.Store == postgresStore {
 		if a.db, err = startDatabase(ctx, need); err != nil {
@@ -124,18 +124,6 @@ func (a *arena) prepare(ctx context.Context, need string) (err error) {
 		}
 	}
 	return a.measure(ctx)
-}
-
-// watch notes when the machine stands still, as a virtual one does while it is moved or saved: everybody is late then.
-func (a *arena) watch(ctx context.Context) {
-	const look, late = 50 * time.Millisecond, 400 * time.Millisecond
-	for last := monotonic(); pause(ctx, look); {
-		now := monotonic()
-		if gap := time.Duration(now - last); gap > look+late {
-			a.history.Write(proof.Event{What: proof.Frozen, N: int(gap.Milliseconds())})
-		}
-		last = now
-	}
 }
 
 // url leads a process to the store.

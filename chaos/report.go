@@ -60,8 +60,8 @@ func (r Report) Print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "; %.0f %% hit running jobs\n", 100*f.Share)
 	fmt.Fprintf(out, "  late acknowledgements refused: %d; sessions lost: %d; crashes looked at: %d\n", f.Refused, f.SessionsLost, f.Charged)
-	if f.Freezes > 0 {
-		fmt.Fprintf(out, "  the machine stood still %d times, for %.1f s\n", f.Freezes, f.Frozen)
+	if f.Freezes+f.Starved > 0 {
+		fmt.Fprintf(out, "  the machine stood still %d times, for %.1f s, and single processes %d times\n", f.Freezes, f.Frozen, f.Starved)
 	}
 	fmt.Fprintf(out, "  runs repeated: %d, of %d in flight at faults\n", f.Reruns, f.InFlight)
 	fmt.Fprintf(out, "  recovery of %d jobs: p50 %.2f s, p99 %.2f s, max %.2f s, bound %.2f s; and of %d suspects\n",

@@ -63,6 +63,19 @@ func monotonic() int64 {
 	return t.Nano()
 }
 
+// watch notes when this process stands still, for whom it speaks: itself, or (in the director, as "") the whole machine, as
+// a virtual one does while it is moved or saved.
+func watch(ctx context.Context, history *proof.Writer, target string) {
+	const look, late = 50 * time.Millisecond, 400 * time.Millisecond
+	for last := monotonic(); pause(ctx, look); {
+		now := monotonic()
+		if gap := time.Duration(now - last); gap > look+late {
+			history.Write(proof.Event{What: proof.Frozen, Target: target, N: int(gap.Milliseconds())})
+		}
+		last = now
+	}
+}
+
 // command is a line that the director sends to a process.
 type command struct {
 	Die    *float64 `json:"die,omitempty"`    // kill yourself in the next settle of a death, after that part of its usual time

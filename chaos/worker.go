@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -54,8 +55,13 @@ func work(ctx context.Context, c *child) (err error) {
 	if err != nil {
 		return err
 	}
-	go c.obey(w.command)
-	go w.announce(ctx, h)
+	go c.obey(w.command) // ends with the process: nothing interrupts a read of standard input
+	var beside sync.WaitGroup
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	beside.Go(func() { w.announce(alive, h) })
+	beside.Go(func() { watch(alive, c.history, c.Name) })
+	defer beside.Wait()
+	defer end()
 	return h.Run(ctx)
 }
 

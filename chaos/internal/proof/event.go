@@ -57,7 +57,7 @@ const (
 
 	Fault     = "fault"
 	Healed    = "healed" // the end of a fault that lasts
-	Frozen    = "frozen" // the machine stood still until now, for N milliseconds
+	Frozen    = "frozen" // the machine, or the process that Target names, stood still until now, for N milliseconds
 	Spawned   = "spawned"
 	Exited    = "exited"    // Target, by itself or (Kind) as it was asked to; Text is its status if that is bad
 	Condition = "condition" // what there is in the end: Kind says of what, N how much, Limit how much there may be
@@ -91,5 +91,5 @@ const (
 	HeldCommit   = "held commit"    // a blackhole that begins just before a commit: its transaction stays open
 	FailedSettle = "failed settle"  // one settle reports an error, before or after its commit
 	Suicide      = "suicide"        // a job takes its process down
-	Freeze       = "freeze"         // not planned: the machine stood still
+	Freeze       = "freeze"         // not planned: the machine or a process did not run
 )

@@ -28,6 +28,7 @@ type Figures struct {
 	Suspects       int            `json:"suspects_recovered"`
 	Freezes        int            `json:"freezes"` // of the machine
 	Frozen         float64        `json:"frozen_s"`
+	Starved        int            `json:"starved"` // times that one process did not run
 }
 
 // Recovery is how long jobs of dead hosts waited until they ran again, in seconds.
@@ -67,8 +68,7 @@ func (c *checker) checkExercise() {
 	total := 0
 	for _, fault := range c.faults {
 		if fault.kind == Freeze {
-			f.Freezes++
-			f.Frozen += float64(fault.end-fault.begin) / 1e9
+			c.countFreeze(fault)
 			continue
 		}
 		f.Faults[fault.kind]++
@@ -96,6 +96,20 @@ func (c *checker) checkExercise() {
 	}
 	if c.input.Rules.Late && f.Refused == 0 {
 		c.report("empty", "no late acknowledgement was refused")
+	}
+}
+
+// countFreeze counts times in which the machine, or a process that nobody had stopped, did not run.
+func (c *checker) countFreeze(freeze *fault) {
+	if freeze.target == "" {
+		c.figures.Freezes++
+		c.figures.Frozen += float64(freeze.end-freeze.begin) / 1e9
+		return
+	}
+	if len(c.faultsIn(freeze.begin, freeze.end, func(f *fault) bool {
+		return f.kind == Stop && f.target == freeze.target || f.kind == Freeze && f.target == ""
+	})) == 0 {
+		c.figures.Starved++
 	}
 }
 

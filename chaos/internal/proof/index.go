@@ -209,7 +209,7 @@ func (x *index) follow(process string, events []Event) {
 			}
 			x.faults = append(x.faults, f)
 		case Frozen:
-			x.faults = append(x.faults, &fault{kind: Freeze, begin: e.At - int64(e.N)*1e6, end: e.At})
+			x.faults = append(x.faults, &fault{kind: Freeze, target: e.Target, begin: e.At - int64(e.N)*1e6, end: e.At})
 		case Healed:
 			if f := numbered[e.N]; f != nil {
 				f.end = e.At

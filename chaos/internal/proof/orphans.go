@@ -72,7 +72,7 @@ func (c *checker) undisturbed(since, taken int64) int64 {
 	hit := since
 	for _, f := range c.faultsIn(since+1, taken, func(*fault) bool { return true }) {
 		switch {
-		case f.kind == Restart, f.kind == Freeze:
+		case f.kind == Restart, f.kind == Freeze && f.target == "":
 			since = max(since, f.over())
 		case f.kind == Stop && c.silent(f):
 			since = max(since, f.over())
