@@ -57,7 +57,7 @@ type Finding struct {
 
 // Check decides. No finding means that the promises held.
 func Check(in Input) ([]Finding, Figures) {
-	c := &checker{index: newIndex(in)}
+	c := &checker{index: newIndex(in), findings: []Finding{}}
 	c.checkEnds()
 	c.checkDeaths()
 	c.checkOrders()
