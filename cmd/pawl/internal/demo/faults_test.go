@@ -1,13 +1,9 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
-
-	"github.com/pawljobs/pawl"
 )
 
 func plannedRows(n int) []signUp {
@@ -80,48 +76,5 @@ func TestFaultsHappenAsPlanned(t *testing.T) {
 	plan = healedPlan()
 	for _, id := range []string{"busy", "hang", "bad", "down", "fine"} {
 		meet(id, taken)
-	}
-}
-
-func TestAnswersAreClassified(t *testing.T) {
-	t.Parallel()
-	for status, want := range map[int]pawl.Class{
-		400: pawl.ClassPermanent, 401: pawl.ClassPermanent, 404: pawl.ClassPermanent, 409: pawl.ClassPermanent,
-		422: pawl.ClassPermanent, 501: pawl.ClassPermanent, 505: pawl.ClassPermanent,
-		408: pawl.ClassTransient, 423: pawl.ClassTransient, 425: pawl.ClassTransient, 429: pawl.ClassTransient,
-		500: pawl.ClassTransient, 502: pawl.ClassTransient, 503: pawl.ClassTransient, 504: pawl.ClassTransient,
-		301: pawl.ClassTransient, 199: pawl.ClassTransient,
-	} {
-		err := classifyAnswer(status, http.Header{}, nil, time.Now())
-		var answer *answerError
-		if pawl.ClassOf(err) != want || !errors.As(err, &answer) || answer.Status != status {
-			t.Errorf("%d: %v is %s, want %s", status, err, pawl.ClassOf(err), want)
-		}
-	}
-	for _, status := range []int{200, 201, 204} {
-		if err := classifyAnswer(status, http.Header{}, nil, time.Now()); err != nil {
-			t.Errorf("%d: %v", status, err)
-		}
-	}
-}
-
-func TestRetryAfterIsRead(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "soon": 0, "-3": 0, "0": 0, "2": 2 * time.Second, " 7 ": 7 * time.Second, "999999999": time.Hour,
-		"99999999999999999999":          0,
-		"Mon, 02 Mar 2026 12:00:30 GMT": 30 * time.Second,
-		"Mon, 02 Mar 2026 11:00:00 GMT": 0,
-		"Tue, 03 Mar 2026 12:00:00 GMT": time.Hour,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: got %s, want %s", value, got, want)
-		}
-	}
-	err := classifyAnswer(429, http.Header{"Retry-After": {"2"}}, nil, now)
-	var classified *pawl.ClassifiedError
-	if !errors.As(err, &classified) || classified.After != 2*time.Second {
-		t.Errorf("429 with Retry-After: %v", err)
 	}
 }

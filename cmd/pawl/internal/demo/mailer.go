@@ -2,15 +2,14 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	netmail "net/mail"
-	"net/textproto"
 	"strconv"
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/classify"
 	"github.com/wneessen/go-mail"
 )
 
@@ -21,6 +20,9 @@ const mailSender = "signup@demo.example"
 
 // mailTimeout bounds one conversation with the mail server.
 const mailTimeout = 10 * time.Second
+
+// mailAnswers knows what the mail client makes of a server's answer: 4yz may pass, 5yz will not.
+var mailAnswers = classify.Default(classify.On(func(err *mail.SendError) pawl.Class { return classify.SMTPCode(err.ErrorCode()) }))
 
 // mailer sends verification mails through one server.
 type mailer struct {
@@ -59,7 +61,7 @@ func (m mailer) send(ctx context.Context, to signUp, id string) error {
 		return fmt.Errorf("make mail client: %w", err)
 	}
 	if err := client.DialAndSendWithContext(ctx, message); err != nil && !message.IsDelivered() {
-		return classifyMail(fmt.Errorf("send mail: %w", err))
+		return pawl.Classify(fmt.Errorf("send mail: %w", err), mailAnswers)
 	}
 	return nil
 }
@@ -77,28 +79,4 @@ func compose(to signUp, id string) (*mail.Msg, error) {
 	message.SetBodyString(mail.TypeTextPlain, "Hello "+to.Name+",\n\nplease confirm that this address is yours:\n\n"+
 		"  https://demo.example/confirm/"+id+"\n\nIf you did not sign up, do nothing.\n")
 	return message, nil
-}
-
-// classifyMail reads the server's answer (RFC 5321, section 4.2.1): 4yz may pass, 5yz will not. Where there was no
-// answer nothing is said, which means another try.
-func classifyMail(err error) error {
-	switch code := replyCode(err); {
-	case code >= 500 && code <= 599:
-		return pawl.Permanent(err)
-	case code >= 400 && code <= 499:
-		return pawl.Transient(err)
-	}
-	return err
-}
-
-func replyCode(err error) int {
-	var refused *mail.SendError
-	if errors.As(err, &refused) {
-		return refused.ErrorCode()
-	}
-	var reply *textproto.Error
-	if errors.As(err, &reply) {
-		return reply.Code
-	}
-	return 0
 }

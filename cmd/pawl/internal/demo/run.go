@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/alert"
+	"github.com/pawljobs/pawl/classify"
 	"github.com/pawljobs/pawl/host"
 	"github.com/pawljobs/pawl/sqlite"
 )
@@ -135,8 +136,9 @@ func (r *run) makeHost(context.Context) error {
 			Beat: 500 * time.Millisecond, Silence: 2 * time.Second, DeadAfter: 3 * time.Second,
 			Sweep: 200 * time.Millisecond, Alerts: 500 * time.Millisecond,
 		},
-		Sinks:  sinks,
-		Logger: r.logger(),
+		Sinks:       sinks,
+		Classifiers: []pawl.Classifier{classify.Default()},
+		Logger:      r.logger(),
 	})
 	if err != nil {
 		return fmt.Errorf("make host: %w", err)
