@@ -117,7 +117,7 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 			}
 			p.becomes(isUnhealthy)
 			p.signal(signals[1])
-			p.ends("1", 5*time.Second)
+			p.ends("1", patience) // the drain would wait for more than two
 			if !strings.Contains(p.said(), "pawl: host aborted") {
 				t.Errorf("it says:\n%s", p.said())
 			}

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long something may take that is not measured.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // served is a process of `pawl serve`.
 type served struct {
@@ -115,7 +115,7 @@ func (p *served) ends(status string, within time.Duration) {
 // get asks an endpoint, which has to answer at once whatever the store does.
 func (p *served) get(path string) string {
 	p.Helper()
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	begun := time.Now()
 	response, err := client.Get(p.url + path)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *served) get(path string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if took := time.Since(begun); took > 2*time.Second {
+	if took := time.Since(begun); took > 5*time.Second {
 		p.Errorf("%s took %s", path, took)
 	}
 	return fmt.Sprint(response.StatusCode, " ", string(text))
