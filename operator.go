@@ -31,6 +31,12 @@ type DeadLetters interface {
 	Letter(ctx context.Context, id ID) (DeadLetter, error)
 	// CountLetters counts what the filter matches.
 	CountLetters(ctx context.Context, filter LetterFilter) (int, error)
+	// LetterGroups groups what the filter matches by fingerprint, and returns the largest groups: 50 where limit is 0, at
+	// most 1000.
+	LetterGroups(ctx context.Context, filter LetterFilter, limit int) (LetterGroups, error)
+	// FindGroup returns the one fingerprint of any letter that is, or begins with, this text: ErrNotFound when there is
+	// none, ErrInvalid when there are several.
+	FindGroup(ctx context.Context, prefix string) (string, error)
 	// MoveLetters changes the status of letters, each if its present status allows it (Move.Allowed), with the audit
 	// row and the pushed job in the same transaction. A refused move changes nothing and does not stop the others.
 	MoveLetters(ctx context.Context, moves []Move) ([]error, error)

@@ -155,6 +155,30 @@ func TestLetterPlans(t *testing.T) {
 	checkPlan(t, "rare text", viewPlan(t, s, s.schema.text(all.text), all.args...), "Seq Scan on letter", "letter_time")
 }
 
+// Groups are counted in one pass without sorting the letters, and each one's newest letter is found where it ends.
+func TestGroupPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	s.fill(t, manyLetters, `vacuum analyze {s}.letter`)
+	for name, filter := range map[string]pawl.LetterFilter{
+		"all": {}, "status": {Status: []pawl.Status{pawl.StatusDead}}, "kind": {Kind: "kind-7"}, "text": {Text: "answer"},
+	} {
+		q, err := newLetterQuery(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := q.groups(50)
+		plan := viewPlan(t, s, s.schema.text(groups.text), groups.args...)
+		checkPlan(t, name, plan, "Group Key: letter.fingerprint", "Sort Key: letter.")
+		checkPlan(t, name+", newest", plan, "letter_group")
+		if strings.Count(plan, "Seq Scan") > 1 {
+			t.Errorf("%s: goes through the table more than once:\n%s", name, plan)
+		}
+	}
+	following := viewPlan(t, s, s.sql.desk.selectFollowing, "1-")
+	checkPlan(t, "following", following, "Index Only Scan using letter_group", "Seq Scan", "Sort Key: letter")
+}
+
 // listPlan is how the first look of a list goes about it.
 func (s *Store) listPlan(t testing.TB, filter pawl.LetterFilter, after string) string {
 	t.Helper()

@@ -65,6 +65,8 @@ type letterQuery struct {
 	driven where
 	times  page.Span
 	rest   where
+	// The index of groups has all that the filter asks for: statuses and times.
+	inGroups bool
 }
 
 func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
@@ -95,6 +97,7 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	}
 	w := &q.rest
 	w.statuses(statuses)
+	byStatus := len(w.terms)
 	w.classes(f.Class)
 	w.text("reason = ?", string(f.Reason))
 	w.text("kind = ?", f.Kind)
@@ -106,6 +109,7 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 		pattern := likePattern(f.Text)
 		w.add(`(exception_type like ? escape '\' or message like ? escape '\')`, pattern, pattern)
 	}
+	q.inGroups = len(w.terms) == byStatus
 	return q, w.err
 }
 

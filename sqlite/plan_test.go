@@ -113,6 +113,38 @@ func TestUnindexedLetterPlans(t *testing.T) {
 	checkPlan(t, "job", plan(t, s, q.by(letterColumns)+w.sql(), w.args...), "pawl_letter_job (job_id=?)")
 }
 
+// Groups come in the order of their index, which has all that a filter by status and time asks for. Other filters go
+// through the table, not from the index into it. The letter that stands for a group is found where the group ends.
+func TestGroupPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	const sortsGroups = "TEMP B-TREE FOR GROUP BY"
+	dead := []pawl.Status{pawl.StatusDead}
+	for name, c := range map[string]struct {
+		filter pawl.LetterFilter
+		has    string
+		lacks  string
+	}{
+		"all":      {pawl.LetterFilter{}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
+		"status":   {pawl.LetterFilter{Status: dead, Since: time.Now()}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
+		"statuses": {pawl.LetterFilter{Status: []pawl.Status{0, 2}}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
+		"group":    {pawl.LetterFilter{Fingerprint: "1-x", Kind: "k"}, "SEARCH l USING INDEX pawl_letter_group (fingerprint=?", sortsGroups},
+		"job":      {pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k"}, "pawl_letter_job (job_id=?)", "SCAN l"},
+		"kind":     {pawl.LetterFilter{Kind: "k", Status: dead}, "SCAN l\n", "pawl_letter_group"},
+	} {
+		q, err := newLetterQuery(c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query, args := q.grouped(50)
+		checkPlan(t, name, plan(t, s, query, args...), c.has, c.lacks)
+		query, args = q.ofGroup(pawl.LetterGroup{Fingerprint: "1-x", LastSeen: time.Now()})
+		checkPlan(t, name+", newest", plan(t, s, query, args...), "pawl_letter_group (fingerprint=? AND dead_at=?", sorts)
+	}
+	checkPlan(t, "first", plan(t, s, firstGroup, "1-"), "SEARCH pawl_letter USING COVERING INDEX pawl_letter_group (fingerprint>?", sorts)
+	checkPlan(t, "next", plan(t, s, nextGroup, "1-"), "SEARCH pawl_letter USING COVERING INDEX pawl_letter_group (fingerprint>?", sorts)
+}
+
 // Counts and picks of each state go along its own partial index.
 func TestQueuePlans(t *testing.T) {
 	t.Parallel()

@@ -198,6 +198,14 @@ func (f *Faulty) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([
 	return ask(ctx, f, "RecordDeaths", func() ([]pawl.Recorded, error) { return f.operator.RecordDeaths(ctx, letters) })
 }
 
+func (f *Faulty) LetterGroups(ctx context.Context, filter pawl.LetterFilter, limit int) (pawl.LetterGroups, error) {
+	return ask(ctx, f, "LetterGroups", func() (pawl.LetterGroups, error) { return f.operator.LetterGroups(ctx, filter, limit) })
+}
+
+func (f *Faulty) FindGroup(ctx context.Context, prefix string) (string, error) {
+	return ask(ctx, f, "FindGroup", func() (string, error) { return f.operator.FindGroup(ctx, prefix) })
+}
+
 func (f *Faulty) Letters(ctx context.Context, filter pawl.LetterFilter, page pawl.Page) (pawl.LetterPage, error) {
 	return ask(ctx, f, "Letters", func() (pawl.LetterPage, error) { return f.operator.Letters(ctx, filter, page) })
 }

@@ -78,6 +78,7 @@ func groups() []group {
 		{"Verdict", verdictPromises()},
 		{"Death", deathPromises()},
 		{"Letters", letterPromises()},
+		{"Groups", letterGroupPromises()},
 		{"Moves", movePromises()},
 		{"Redrive", redrivePromises()},
 		{"Alerts", alertPromises()},

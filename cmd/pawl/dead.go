@@ -26,14 +26,13 @@ Each decision goes into the audit trail (pawl audit list).`
 
 func (p *program) deadCommand() *cobra.Command {
 	return noun("dead", "Look at jobs that died, and redrive or close them", deadHelp,
-		p.deadList(), p.deadShow(),
+		p.deadGroups(), p.deadList(), p.deadShow(),
 		p.deadRedrive(), p.deadRetry(), p.deadResolve(), p.deadDiscard(), p.deadReopen(), p.deadForget())
 }
 
 func (p *program) deadList() *cobra.Command {
-	var filter pawl.LetterFilter
+	var picked letterFiltering
 	var page paging
-	var all bool
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List open failures, newest first",
@@ -48,38 +47,23 @@ In a pipe, tab-separated: id, job id, status, time of death, kind, queue, class,
 		Example: `  pawl dead list
   pawl dead list --kind email.welcome.v1 --since 2h
   pawl dead list --class permanent --error "no such user" --json
+  pawl dead list --group 1-8e2ce3c24f39a00c832e
   pawl dead list --all --job 01890a5d-ac96-774b-bcce-b302099a8057`,
 		Args: needs("", 0, 0),
 	}
-	flags := command.Flags()
-	addFlag(flags, &filter.Status, "status", "STATUS", "dead, redriven, resolved or discarded; several with commas (default dead)", parseNames[pawl.Status])
-	addFlag(flags, &filter.Class, "class", "CLASS", "transient-exhausted, permanent or poison; several with commas", parseNames[pawl.DeathClass])
-	addFlag(flags, &filter.Reason, "reason", "REASON", "why it died: "+reasonNames(), oneOf(allReasons...))
-	flags.StringVar(&filter.Kind, "kind", "", "of this kind")
-	flags.StringVar(&filter.Queue, "queue", "", "from this queue")
-	flags.StringVar(&filter.Fingerprint, "group", "", "of this `GROUP`: failures that are alike (see dead show)")
-	flags.StringVar(&filter.CorrelationID, "correlation-id", "", "part of this request or process")
-	flags.StringVar(&filter.Tag, "tag", "", "with this tag")
-	flags.StringVar(&filter.Text, "error", "", "with this `TEXT` in the error's type or message")
-	addFlag(flags, &filter.JobID, "job", "JOB_ID", "of this job", pawl.ParseID)
-	addFlag(flags, &filter.Since, "since", "TIME", "died at or after this time, or at most this long ago (90m, 7d)", parsePast)
-	addFlag(flags, &filter.Until, "until", "TIME", "died before this time, or at least this long ago", parsePast)
-	flags.BoolVar(&all, "all", false, "whatever the status")
-	exclusive(command, "all", "status")
+	picked.add(command)
 	page.add(command)
-	completes(command, "status", pawl.StatusDead, pawl.StatusRedriven, pawl.StatusResolved, pawl.StatusDiscarded)
-	completes(command, "class", pawl.DeathExhausted, pawl.DeathPermanent, pawl.DeathPoison)
-	completes(command, "reason", allReasons...)
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
-		if !all && len(filter.Status) == 0 {
-			filter.Status = openOnly().Status
+		filter, err := picked.pick(ctx, s)
+		if err != nil {
+			return err
 		}
-		return p.listLetters(ctx, s, filter, page, all)
+		return p.listLetters(ctx, s, filter, page)
 	})
 	return command
 }
 
-func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFilter, page paging, all bool) error {
+func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFilter, page paging) error {
 	limit, err := page.rows(p.printer)
 	if err != nil {
 		return err
@@ -93,7 +77,7 @@ func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFi
 		}
 		return found.Letters, found.Next, nil
 	}
-	count, err := printList(p.printer, letterListing(all || len(filter.Status) > 1, p.noLetters(filter)), letters.all(ctx))
+	count, err := printList(p.printer, letterListing(len(filter.Status) != 1, p.noLetters(filter)), letters.all(ctx))
 	if err != nil {
 		return err
 	}

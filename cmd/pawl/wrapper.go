@@ -24,7 +24,7 @@ func (p *program) queueFailed() *cobra.Command {
 			if !p.json {
 				p.printer.mode = modePlain
 			}
-			return p.listLetters(ctx, s, openOnly(), paging{}, false)
+			return p.listLetters(ctx, s, openOnly(), paging{})
 		}),
 	}
 }

@@ -52,6 +52,12 @@ func BenchmarkLetters(b *testing.B, open Opener) {
 				return err
 			})
 		})
+		b.Run("groups/"+c.name, func(b *testing.B) {
+			timeEach(b, func() error {
+				_, err := d.LetterGroups(b.Context(), c.filter, 0)
+				return err
+			})
+		})
 	}
 }
 
