@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -134,6 +135,9 @@ func (a *arena) url(slot int) string {
 	return filepath.Join(a.folder, "jobs.db")
 }
 
+// prefix is how the names of its processes begin.
+func (s *slot) prefix() string { return fmt.Sprintf("host-%d-", s.n) }
+
 // current is the process that has the place now.
 func (s *slot) current() *process {
 	s.mu.Lock()
@@ -147,7 +151,7 @@ func (a *arena) fill(s *slot) error {
 	defer s.mu.Unlock()
 	s.starts++
 	p, err := spawn(task{
-		Role: workerRole, Name: fmt.Sprintf("host-%d-%d", s.n, s.starts), Folder: a.folder, Store: a.plan.Store, URL: a.url(s.n),
+		Role: workerRole, Name: s.prefix() + strconv.Itoa(s.starts), Folder: a.folder, Store: a.plan.Store, URL: a.url(s.n),
 	}, a.history)
 	if err == nil {
 		s.process = p

@@ -59,6 +59,29 @@ func TestPromisesHold(t *testing.T) {
 	}
 }
 
+// A run in which a promise was broken keeps what is needed to look at it again. (Here it is a demand that cannot be met.)
+func TestBrokenRunIsKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some seconds")
+	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	plan := NewPlan(sqliteStore, 3, 4*time.Second)
+	rules := demands(plan.Span)
+	rules.Bound, rules.Share = 20*time.Second, 2
+	report, err := Play(t.Context(), plan, rules, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := checkAgain(report.Kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(report, again); d != "" || len(again.Findings) != 1 || again.Findings[0].Rule != "empty" || verdict(again) != exitBroken {
+		t.Errorf("-run +again:\n%s\n%v", d, again.Findings)
+	}
+}
+
 // An interrupt ends all that was started, and leaves nothing behind.
 func TestInterrupt(t *testing.T) {
 	if testing.Short() {
@@ -166,6 +189,9 @@ func TestReport(t *testing.T) {
 	var back []Report
 	if err := json.Unmarshal(written, &back); err != nil || len(back) != 1 || len(back[0].Findings) != 11 {
 		t.Errorf("%v: %s", err, written)
+	}
+	if _, err := checkAgain(t.TempDir()); err == nil {
+		t.Error("an empty folder was checked")
 	}
 	if writeJSON(filepath.Join(file, "no"), nil) == nil {
 		t.Error("figures were written to nowhere")

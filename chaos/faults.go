@@ -64,7 +64,7 @@ func (a *arena) do(ctx context.Context, step Step) {
 		a.restart(ctx, step)
 		return
 	case step.Slot == hosts:
-		a.disconnect(ctx, step, a.links[hosts], a.producer)
+		a.disconnect(ctx, step, a.links[hosts], a.producer, a.producer.name)
 		return
 	}
 	s, p := a.pick(ctx, step.Slot)
@@ -91,7 +91,7 @@ func (a *arena) do(ctx context.Context, step Step) {
 		p.send(command{Settle: map[bool]string{true: "before", false: "after"}[step.Before]})
 		pause(ctx, time.Second)
 	default:
-		a.disconnect(ctx, step, a.links[s.n], p)
+		a.disconnect(ctx, step, a.links[s.n], p, s.prefix())
 	}
 }
 
@@ -143,23 +143,23 @@ func (a *arena) term(ctx context.Context, p *process) {
 	<-p.exited
 }
 
-// disconnect spoils the way of a process to the database.
-func (a *arena) disconnect(ctx context.Context, step Step, link *proxy, p *process) {
+// disconnect spoils the way to the database of a process, and of those that follow it meanwhile.
+func (a *arena) disconnect(ctx context.Context, step Step, link *proxy, p *process, target string) {
 	var over func()
 	switch step.Fault {
 	case proof.Cut:
-		over = a.begin(proof.Cut, p.name)
+		over = a.begin(proof.Cut, target)
 		link.cutAll()
 	case proof.Blackhole:
-		over = a.begin(proof.Blackhole, p.name)
+		over = a.begin(proof.Blackhole, target)
 		link.stall()
 	case proof.HeldCommit:
 		awaitCommit(ctx, p, link.holdCommit)
-		over = a.begin(proof.HeldCommit, p.name)
+		over = a.begin(proof.HeldCommit, target)
 		link.stall()
 	case proof.CutInCommit:
 		awaitCommit(ctx, p, link.loseCommit)
-		over = a.begin(proof.CutInCommit, p.name)
+		over = a.begin(proof.CutInCommit, target)
 		link.cutAll()
 	}
 	pause(ctx, step.Hold)

@@ -29,6 +29,7 @@ type options struct {
 	json    string
 	store   string
 	need    string
+	check   string
 }
 
 func main() {
@@ -59,6 +60,14 @@ func run(ctx context.Context, args []string) (status int, err error) {
 	case err != nil:
 		return exitNoResult, err
 	}
+	if o.check != "" {
+		report, err := checkAgain(o.check)
+		if err != nil {
+			return exitNoResult, err
+		}
+		report.Print(os.Stdout)
+		return verdict(report), nil
+	}
 	stores := []string{postgresStore, sqliteStore}
 	if o.store != "" {
 		stores = []string{o.store}
@@ -78,12 +87,17 @@ func run(ctx context.Context, args []string) (status int, err error) {
 	if err := writeJSON(o.json, reports); err != nil {
 		return exitNoResult, err
 	}
+	return verdict(reports...), nil
+}
+
+// verdict is the exit status of a run that could be made.
+func verdict(reports ...Report) int {
 	for _, report := range reports {
 		if len(report.Findings) > 0 {
-			return exitBroken, nil
+			return exitBroken
 		}
 	}
-	return exitHeld, nil
+	return exitHeld
 }
 
 func parse(args []string) (o options, err error) {
@@ -93,6 +107,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.json, "json", "", "also write the figures to `FILE`")
 	flags.StringVar(&o.store, "store", "", "only `postgres or sqlite`")
 	flags.StringVar(&o.need, "need", "scripts/need", "`PROGRAM` that installs a package, used when there is no PostgreSQL")
+	flags.StringVar(&o.check, "check", "", "only look again at the `FOLDER` that an earlier run has kept")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -35,15 +36,49 @@ func (a *arena) conclude(final proof.Final, rules proof.Rules, took time.Duratio
 	if err := a.history.Close(); err != nil {
 		return r, err
 	}
-	histories, err := proof.Read(a.folder)
-	if err != nil {
+	if err := r.check(a.folder, final, rules); err != nil || len(r.Findings) == 0 {
 		return r, err
 	}
-	r.Findings, r.Figures = proof.Check(proof.Input{Histories: histories, Final: final, Kinds: fates, Rules: rules})
-	if len(r.Findings) > 0 {
-		r.Kept = a.folder
+	r.Kept = a.folder
+	text, err := json.Marshal(evidence{Report: r, Final: final, Rules: rules})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(a.folder, evidenceFile), text, 0o644)
 	}
-	return r, nil
+	return r, err
+}
+
+// check reads the histories in a folder and fills in what comes of them.
+func (r *Report) check(folder string, final proof.Final, rules proof.Rules) error {
+	histories, err := proof.Read(folder)
+	if err == nil {
+		r.Findings, r.Figures = proof.Check(proof.Input{Histories: histories, Final: final, Kinds: fates, Rules: rules})
+	}
+	return err
+}
+
+// evidence is what is kept beside the histories when a promise was broken.
+type evidence struct {
+	Report Report
+	Final  proof.Final
+	Rules  proof.Rules
+}
+
+const evidenceFile = "evidence.json"
+
+// checkAgain reports on the folder of an earlier run.
+func checkAgain(folder string) (Report, error) {
+	var e evidence
+	text, err := os.ReadFile(filepath.Join(folder, evidenceFile))
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	if err == nil {
+		err = e.Report.check(folder, e.Final, e.Rules)
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("check again: %w", err)
+	}
+	return e.Report, nil
 }
 
 // shown is how many findings of a rule are printed.

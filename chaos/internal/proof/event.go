@@ -17,7 +17,7 @@ type Event struct {
 	Fault   string `json:"fault,omitempty"`
 	N       int    `json:"n,omitempty"`      // numbers a fault or a claim, and its end; or a count
 	Limit   int    `json:"limit,omitempty"`  // that the count should keep
-	Target  string `json:"target,omitempty"` // of a fault: a process, or "" for all
+	Target  string `json:"target,omitempty"` // of a fault: a process, the beginning of their names up to a dash, or "" for all
 	Text    string `json:"text,omitempty"`
 
 	Process string `json:"-"` // whose history it is in

@@ -112,7 +112,8 @@ func (c *checker) checkLost(process string, lost Event) {
 		return
 	}
 	for _, r := range c.byProcess[process] {
-		if r.session == lost.Session && c.input.Kinds[r.job.kind].Polite && r.ranAt(lost.At) && r.ranAt(until) {
+		polite := c.input.Kinds[r.job.kind].Polite && len(r.settles) == 0 // one that makes its transition waits for that
+		if r.session == lost.Session && polite && r.ranAt(lost.At) && r.ranAt(until) {
 			c.report("zombie", "%s has lost its session, and %s later still ran token %d: %s", process, seconds(toLeave), r.token, r.job.tell())
 		}
 	}

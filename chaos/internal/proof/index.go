@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pawljobs/pawl"
 )
@@ -44,6 +45,18 @@ func (r *reservation) accepted() *settle {
 	return nil
 }
 
+// before reports whether a claim was made before another of the same job. Where both calls were under way at a time, and
+// one of them for long, what the store counted tells.
+func (r *reservation) before(other *reservation) bool {
+	switch {
+	case r.claimed < other.asked:
+		return true
+	case other.claimed < r.asked:
+		return false
+	}
+	return cmp.Or(cmp.Compare(r.attempt, other.attempt), cmp.Compare(r.crashes, other.crashes), cmp.Compare(r.claimed, other.claimed)) < 0
+}
+
 // unsure reports that a settle may have ended the reservation without anybody hearing of it.
 func (r *reservation) unsure() bool {
 	return slices.ContainsFunc(r.settles, func(s settle) bool { return s.result == "" || s.result == SettleUnknown })
@@ -71,15 +84,26 @@ type job struct {
 	id, kind     string
 	handedIn     bool
 	accepted     bool
-	reservations []*reservation // in the order in which the claims were called
+	reservations []*reservation // in the order in which they were made
 	view         *pawl.JobView
 	letters      []*pawl.DeadLetter
+}
+
+// order sorts the reservations: by insertion, since before is no order of more than two that overlap.
+func (j *job) order() {
+	all := j.reservations
+	slices.SortFunc(all, func(a, b *reservation) int { return cmp.Compare(a.claimed, b.claimed) })
+	for i := range all {
+		for k := i; k > 0 && all[k].before(all[k-1]); k-- {
+			all[k], all[k-1] = all[k-1], all[k]
+		}
+	}
 }
 
 type fault struct {
 	n          int
 	kind       string
-	target     string // a process; "" for all
+	target     string // a process, the beginning of their names up to a dash, or "" for all
 	begin, end int64  // end is 0 for one that nothing ends
 }
 
@@ -95,7 +119,9 @@ func (f *fault) ofProcess() bool {
 // ends reports whether a fault kills its target.
 func (f *fault) ends() bool { return f.kind == Kill || f.kind == KillInSettle || f.kind == Suicide }
 
-func (f *fault) hits(process string) bool { return f.target == "" || f.target == process }
+func (f *fault) hits(process string) bool {
+	return f.target == "" || f.target == process || strings.HasSuffix(f.target, "-") && strings.HasPrefix(process, f.target)
+}
 
 // over is when the fault's own time ended.
 func (f *fault) over() int64 { return max(f.begin, f.end) }
@@ -136,9 +162,7 @@ func newIndex(in Input) *index {
 		x.follow(process, in.Histories[process])
 	}
 	for _, j := range x.jobs {
-		slices.SortFunc(j.reservations, func(a, b *reservation) int {
-			return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.claimed, b.claimed))
-		})
+		j.order()
 	}
 	slices.SortFunc(x.faults, func(a, b *fault) int { return cmp.Compare(a.begin, b.begin) })
 	for key := range x.alerts {

@@ -76,7 +76,7 @@ func (c *checker) undisturbed(since, taken int64) int64 {
 			since = max(since, f.over())
 		case f.kind == Stop && c.silent(f):
 			since = max(since, f.over())
-		case f.ofProcess() && f.begin > hit && c.claimUnder(f.target, f.begin):
+		case f.ofProcess() && f.begin > hit && c.claimLost(f):
 			since = max(since, f.over())
 		}
 	}

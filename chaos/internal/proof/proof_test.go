@@ -300,6 +300,35 @@ func TestDisturbedRecovery(t *testing.T) {
 	}
 }
 
+// Two calls that were under way at a time are told apart by what the store counted.
+func TestOverlappingClaims(t *testing.T) {
+	t.Parallel()
+	s := peaceful(t)
+	s.handIn(6, plain)
+	s.say("host-b", Event{What: Claiming, N: 900}) // which hangs
+	s.claim("host-a", 6, 61, 1, 0)
+	s.start("host-a", 6, 61)
+	s.settle("host-a", 6, 61, Retry, Settled)
+	s.say("host-b", Event{What: Claimed, N: 900, Job: id(6), Token: 62, Session: 2, Attempt: 2})
+	s.say("host-b", Event{What: ClaimEnd, N: 900})
+	s.work("host-b", 6, 62, Done)
+	s.end(6, plain, pawl.JobDone)
+	if findings, _ := Check(s.in); len(findings) > 0 {
+		t.Errorf("findings: %v", findings)
+	}
+}
+
+// A fault of a place hits the processes that follow each other there, and no other.
+func TestFaultOfPlace(t *testing.T) {
+	t.Parallel()
+	f := &fault{kind: Cut, target: "host-1-"}
+	for process, want := range map[string]bool{"host-1-1": true, "host-1-22": true, "host-11-1": false, "host-2-1": false, "producer": false} {
+		if f.hits(process) != want {
+			t.Errorf("%s: %v", process, !want)
+		}
+	}
+}
+
 // One that is charged alone shields the others.
 func TestSuspectShieldsOthers(t *testing.T) {
 	t.Parallel()

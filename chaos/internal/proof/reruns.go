@@ -1,6 +1,9 @@
 package proof
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // checkReruns: a job runs again only because its handler's end said so, or because of a fault that hit its process;
 // the latter at most as often as jobs were in flight at faults. Attempts and crashes are counted as they should be.
@@ -122,11 +125,16 @@ func (c *checker) closing(process string, at int64) bool {
 // tells of it.
 func (c *checker) hidden(from, to int64) bool {
 	for _, f := range c.faultsIn(from, to, func(f *fault) bool { return f.ofProcess() || f.kind == Restart }) {
-		for _, process := range c.processes {
-			if f.hits(process) && c.claimUnder(process, max(f.begin, from)) {
-				return true
-			}
+		if c.claimLostAt(f, max(f.begin, from)) {
+			return true
 		}
 	}
 	return false
+}
+
+// claimLost reports whether a fault may have cost a process the reply to a claim.
+func (c *checker) claimLost(f *fault) bool { return c.claimLostAt(f, f.begin) }
+
+func (c *checker) claimLostAt(f *fault, at int64) bool {
+	return slices.ContainsFunc(c.processes, func(process string) bool { return f.hits(process) && c.claimUnder(process, at) })
 }
