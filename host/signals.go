@@ -34,7 +34,7 @@ func (h *Host) RunUntilSignal(ctx context.Context) error {
 		case <-quiets:
 			h.Quiet()
 		case got := <-stops:
-			h.log.Info("signal", "signal", got, "again", stopping)
+			h.log.Info("signal", "signal", got.String(), "again", stopping)
 			if stopping {
 				h.Abort()
 			}

@@ -95,6 +95,24 @@ func TestServeTellsOfItsStore(t *testing.T) {
 	}
 }
 
+// The file of an SQLite store that is taken away, and put back.
+func TestServeTellsOfItsFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "jobs.db")
+	p := serve(t, "sqlite:"+file)
+	p.becomes(isHealthy)
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	p.becomes(isUnhealthy)
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	p.becomes(isHealthy)
+	p.signal(syscall.SIGTERM)
+	p.ends("0", patience)
+}
+
 // A drain that waits for a store which hangs: the endpoints are up, and a second signal ends it at once.
 func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	t.Parallel()
