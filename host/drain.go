@@ -25,6 +25,7 @@ func (h *Host) Abort() { h.abort() }
 func (h *Host) abandon() error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(h.base), abortWait)
 	defer cancel()
+	<-h.base.Done() // no handler begins any more
 	h.cancelAll()
 	left := h.settler.close(last, &h.settling)
 	for _, c := range []*crew{&h.fetchers, &h.upkeep, &h.living, &h.cutting, &h.attempts} {
