@@ -56,6 +56,60 @@ func (l *lane) note(filled bool, now time.Time, took time.Duration) {
 	}
 }
 
+// mainLanes are, for some of the queues in order, the front if that is to be looked at, what lies behind the head if it
+// is time for that, and what comes after. A short stretch behind the head is always looked at: then it is known that there
+// is no more.
+func (c *claim) mainLanes(from, to int) func(fronts map[int]int64) []*lane {
+	return func(fronts map[int]int64) []*lane {
+		lanes := make([]*lane, 0, 3*(to-from))
+		long := c.longRecheck(from, to)
+		for i := from; i < to; i++ {
+			cursor := c.cursor(c.queues[i])
+			if start, ok := fronts[i]; ok {
+				lanes = append(lanes, cursor.frontLane(i, start, c.limit))
+			}
+			if !cursor.confirmed && (cursor.low < cursor.head && cursor.isShort() || cursor == long) {
+				lanes = append(lanes, cursor.recheckLane(i, c.limit))
+			}
+			lanes = append(lanes, &lane{kind: laneMain, queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
+		}
+		return lanes
+	}
+}
+
+// longRecheck is the queue whose turn it is to be looked at behind its head beside other work; nil when it is none's. It
+// is one at a time, so that many queues take no more of a claim's time than one.
+func (c *claim) longRecheck(from, to int) *cursor {
+	state, now := c.store.claims, time.Now()
+	if now.Before(state.nextRecheck) {
+		return nil
+	}
+	var long *cursor
+	for _, queue := range c.queues[from:to] {
+		cursor := c.cursor(queue)
+		wanted, in := cursor.recheckIn(now, false)
+		due := wanted && in <= 0 && !cursor.confirmed && !cursor.isShort()
+		if due && (long == nil || cursor.recheckEnded.Before(long.recheckEnded)) {
+			long = cursor
+		}
+	}
+	if long != nil {
+		state.nextRecheck = now.Add(recheckEvery)
+	}
+	return long
+}
+
+// frontLanes are the fronts alone.
+func (c *claim) frontLanes(fronts map[int]int64) []*lane {
+	lanes := make([]*lane, 0, len(fronts))
+	for i, queue := range c.queues {
+		if start, ok := fronts[i]; ok {
+			lanes = append(lanes, c.cursor(queue).frontLane(i, start, c.limit))
+		}
+	}
+	return lanes
+}
+
 // sort puts the jobs into the order of the queues, which statements do not keep.
 func (c *claim) sort() {
 	order := make([]int, len(c.jobs))
