@@ -206,6 +206,9 @@ type Jobs interface {
 	// BusyQueues names the queues in which jobs wait or are reserved, in order of priority. It counts nothing, so that
 	// it is cheap however many there are.
 	BusyQueues(ctx context.Context) ([]string, error)
+	// QueueHeads says of every queue in which jobs wait which kinds wait there and for how long, in order of priority and
+	// kind. It is cheap however many jobs there are; a store may look at the first 20,000 of each queue only.
+	QueueHeads(ctx context.Context) ([]QueueHead, error)
 	// ClearQueue removes every waiting, scheduled and reserved job of a queue, audited, and returns how many. The
 	// acknowledgements of those that were running are refused.
 	ClearQueue(ctx context.Context, queue string, by By) (int, error)
@@ -269,6 +272,14 @@ type QueueView struct {
 	Reserved    int           `json:"reserved"`
 	OldestReady time.Duration `json:"oldest_ready_ns"` // age of the job that has been ready for longest
 	Paused      bool          `json:"paused"`
+}
+
+// QueueHead is a kind of which jobs wait in a queue.
+type QueueHead struct {
+	Queue       string
+	Kind        string
+	StartsOff   bool          // the jobs run only while their kind is switched on
+	OldestReady time.Duration // age of the job that has been ready for longest
 }
 
 // Controls holds what operators switch. Claims obey at once; hosts hear of it with their next beat.

@@ -11,7 +11,7 @@ type deskStatements struct {
 	lockFates, writeFates, selectNextLetter                          string
 	insertLetters, writeOutcomes                                     string
 	insertAudit, updateAudit                                         string
-	selectFollowing                                                  string
+	selectHeads, selectFollowing                                     string
 	selectLive, selectRecord                                         string
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
@@ -27,8 +27,8 @@ func newDeskStatements(s schema) deskStatements {
 		lockFates: s.text(lockFates), writeFates: s.text(writeFates), selectNextLetter: s.text(selectNextLetter),
 		insertLetters: s.text(insertLetters), writeOutcomes: s.text(writeOutcomes),
 		insertAudit: s.text(insertAudit), updateAudit: s.text(updateAudit),
-		selectFollowing: s.text(selectFollowing),
-		selectLive:      s.text(selectLive), selectRecord: s.text(selectRecord),
+		selectHeads: s.text(selectHeads), selectFollowing: s.text(selectFollowing),
+		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
 		lockHost: s.text(lockHost), quietHost: s.text(quietHost),

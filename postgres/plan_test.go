@@ -230,6 +230,7 @@ func TestQueuePlans(t *testing.T) {
 		from generate_series(1, 20000) g`, `vacuum analyze {s}.job`)
 	d := s.sql.desk
 	checkPlan(t, "queues", viewPlan(t, s, d.selectQueues), "using job_ready", "Seq Scan on job", "Sort")
+	checkPlan(t, "heads", viewPlan(t, s, d.selectHeads, 100), "using job_ready", "Seq Scan on job", "Sort Key: job")
 	checkPlan(t, "head", viewPlan(t, s, d.countHead, 1, 100), "using job_ready", "Seq Scan", "Sort")
 	checkPlan(t, "places", viewPlan(t, s, d.countPlaces, 1, 5000), "Index Only Scan using job_ready", "Seq Scan", "Sort")
 	checkPlan(t, "scheduled", viewPlan(t, s, d.countScheduled, 5000), "Index Only Scan using job_due", "Seq Scan on job")

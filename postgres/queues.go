@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,6 +35,20 @@ from (select holder, ready_at, enqueued_at from {s}.job where queue = $1 and run
 from (select seq from {s}.job where queue = $1 and run_at is null and seq >= 0 order by seq limit $2) p`
 	countFront = `select count(*) from (select 1 from {s}.job where queue = $1 and run_at is null and seq < 0 limit $2) f`
 
+	// The kinds at the heads of all queues.
+	selectHeads = `with recursive queue (id) as (
+  (select queue from {s}.job where run_at is null order by queue limit 1)
+  union all
+  select (select j.queue from {s}.job j where j.run_at is null and j.queue > q.id order by j.queue limit 1) from queue q where q.id is not null
+)
+select qn.text, kn.text, h.starts_off, h.age from queue q
+cross join lateral (
+  select kind, flags & 2 <> 0 as starts_off,
+    greatest(0, extract(epoch from now() - min(coalesce(ready_at, enqueued_at))) * 1000000)::bigint as age
+  from (select kind, flags, holder, ready_at, enqueued_at from {s}.job where queue = q.id and run_at is null order by seq limit $1) j
+  where holder is null group by 1, 2) h
+join {s}.name qn on qn.id = q.id join {s}.name kn on kn.id = h.kind where q.id is not null`
+
 	countScheduled = `select n.text, c.n from (
   select queue, count(*) as n from (select queue from {s}.job where run_at is not null order by run_at limit $1) s group by queue) c
 join {s}.name n on n.id = c.queue`
@@ -57,6 +72,29 @@ func (s *Store) Queues(ctx context.Context) (queues []pawl.QueueView, err error)
 		return nil, fmt.Errorf("count queues: %w", err)
 	}
 	return queues, nil
+}
+
+// headsDeep is how many jobs of a queue are looked at for its kinds.
+const headsDeep = 20_000
+
+// QueueHeads says which kinds wait among the first jobs of each queue, and for how long.
+func (s *Store) QueueHeads(ctx context.Context) (heads []pawl.QueueHead, err error) {
+	err = s.view(ctx, func(ctx context.Context, q querier) error {
+		heads, err = selectRows(ctx, q, func(rows pgx.Rows) (h pawl.QueueHead, err error) {
+			var age int64
+			err = rows.Scan(&h.Queue, &h.Kind, &h.StartsOff, &age)
+			h.OldestReady = time.Duration(age) * time.Microsecond
+			return h, err
+		}, s.sql.desk.selectHeads, headsDeep)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list heads of queues: %w", err)
+	}
+	slices.SortFunc(heads, func(a, b pawl.QueueHead) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.OldestReady, a.OldestReady))
+	})
+	return heads, nil
 }
 
 // BusyQueues names the queues that have ready or reserved jobs, in order of priority.

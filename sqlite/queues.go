@@ -111,17 +111,52 @@ const (
 // each, however many jobs wait.
 func oldestReady(ctx context.Context, x execer, views map[string]*pawl.QueueView, at int64) error {
 	for queue, view := range views {
-		fronts, err := selectRows(ctx, x, scanFront, selectFronts, queue, -1)
+		heads, err := queueHeads(ctx, x, queue, at)
 		if err != nil {
 			return err
 		}
-		for _, f := range fronts {
-			oldest, _, err := selectOne(ctx, x, scanValue[int64], oldestOfLane, queue, f.kind, f.lane)
-			if err != nil {
-				return err
-			}
-			view.OldestReady = max(view.OldestReady, longMillis(at-oldest))
+		for _, head := range heads {
+			view.OldestReady = max(view.OldestReady, head.OldestReady)
 		}
 	}
 	return nil
+}
+
+// QueueHeads says which kinds wait in each queue, and for how long.
+func (s *Store) QueueHeads(ctx context.Context) (heads []pawl.QueueHead, err error) {
+	err = s.view(ctx, func(x execer) error {
+		names, err := selectRows(ctx, x, scanValue[string], busyQueues)
+		for _, queue := range names {
+			var some []pawl.QueueHead
+			if err == nil {
+				some, err = queueHeads(ctx, x, queue, now())
+			}
+			heads = append(heads, some...)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list heads of queues: %w", err)
+	}
+	return heads, nil
+}
+
+// queueHeads finds the oldest ready job of each kind: those that start off apart from the others, suspects among them.
+func queueHeads(ctx context.Context, x execer, queue string, at int64) ([]pawl.QueueHead, error) {
+	fronts, err := selectRows(ctx, x, scanFront, selectFronts, queue, -1)
+	var heads []pawl.QueueHead
+	for _, f := range fronts {
+		var oldest int64
+		if err == nil {
+			oldest, _, err = selectOne(ctx, x, scanValue[int64], oldestOfLane, queue, f.kind, f.lane)
+		}
+		head := pawl.QueueHead{Queue: queue, Kind: f.kind, StartsOff: f.lane&laneSwitched != 0, OldestReady: longMillis(at - oldest)}
+		same := slices.IndexFunc(heads, func(h pawl.QueueHead) bool { return h.Kind == head.Kind && h.StartsOff == head.StartsOff })
+		if same >= 0 {
+			heads[same].OldestReady = max(heads[same].OldestReady, head.OldestReady)
+			continue
+		}
+		heads = append(heads, head)
+	}
+	return heads, err
 }

@@ -190,6 +190,10 @@ func (f *Faulty) ClearQueue(ctx context.Context, queue string, by pawl.By) (int,
 	return ask(ctx, f, "ClearQueue", func() (int, error) { return f.operator.ClearQueue(ctx, queue, by) })
 }
 
+func (f *Faulty) QueueHeads(ctx context.Context) ([]pawl.QueueHead, error) {
+	return ask(ctx, f, "QueueHeads", func() ([]pawl.QueueHead, error) { return f.operator.QueueHeads(ctx) })
+}
+
 func (f *Faulty) CancelJobs(ctx context.Context, ids []pawl.ID, by pawl.By) ([]pawl.Cancelled, error) {
 	return ask(ctx, f, "CancelJobs", func() ([]pawl.Cancelled, error) { return f.operator.CancelJobs(ctx, ids, by) })
 }

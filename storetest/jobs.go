@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -16,6 +18,7 @@ func jobPromises() []promise {
 		{name: "every field of the filter picks", check: jobFilters},
 		{name: "queues are counted, in order of priority", check: queuesCounted},
 		{name: "the age of the job that has been ready for longest", check: oldestReady},
+		{name: "the kinds that wait in each queue, and for how long", check: headsOfQueues},
 		{name: "clearing a queue removes all of it and nothing else", check: clearQueue},
 		{name: "clearing is audited", check: clearAudited},
 	}
@@ -178,6 +181,45 @@ func queuesCounted(f *fixture) {
 		{Name: bulk, Scheduled: 2, Paused: true},
 		{Name: "9-empty", Paused: true},
 	})
+}
+
+func headsOfQueues(f *fixture) {
+	heads := func() []pawl.QueueHead {
+		f.Helper()
+		heads, err := f.store.QueueHeads(f.ctx)
+		f.ok("heads", err)
+		return heads
+	}
+	f.equal("of an empty store", heads(), []pawl.QueueHead(nil))
+	session := f.host("a")
+	f.put(pawl.InQueue(bulk))
+	f.pass(time.Hour)
+	f.enqueue(f.jobOf(otherKind, pawl.Policy{}, `1`), f.jobOf(workKind, pawl.Policy{StartsOff: true}, `1`), f.jobOf(workKind, pawl.Policy{}, `1`))
+	f.put(pawl.InQueue(critical), pawl.Delay(time.Hour)) // waits for its time
+	f.put(pawl.InQueue(bulk))
+	f.pass(time.Minute)
+	var got []pawl.QueueHead
+	for _, head := range heads() {
+		for _, waited := range []time.Duration{time.Hour + time.Minute, time.Minute} {
+			if head.OldestReady >= waited {
+				f.holds("not older than it is", head.OldestReady < waited+patience)
+				head.OldestReady = waited
+				break
+			}
+		}
+		got = append(got, head)
+	}
+	slices.SortFunc(got, func(a, b pawl.QueueHead) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	f.equal("heads", got, []pawl.QueueHead{
+		{Queue: normal, Kind: otherKind, OldestReady: time.Minute},
+		{Queue: normal, Kind: workKind, OldestReady: time.Minute},
+		{Queue: normal, Kind: workKind, StartsOff: true, OldestReady: time.Minute},
+		{Queue: bulk, Kind: workKind, OldestReady: time.Hour + time.Minute},
+	})
+	f.equal("claimed", len(f.claim(session, 9)), 4)
+	after := heads()
+	f.equal("what is reserved does not wait", len(after), 1)
+	f.holds("what starts off does", after[0].StartsOff)
 }
 
 func oldestReady(f *fixture) {

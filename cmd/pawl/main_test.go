@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 			"status":  expectStatus,
 			"capture": capture,
 			"masked":  masked,
+			"json":    maskedStatus,
 			"lines":   lines,
 		},
 	})
@@ -53,6 +54,15 @@ func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got := statusOf(err); got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+}
+
+// json N FILE command…: as masked, of a command that must end with exit status N.
+func maskedStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: json N FILE command [args…]")
+	}
+	expectStatus(ts, false, append(args[:1:1], args[2:]...))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(mask(ts.ReadFile("stdout"))), 0o600))
 }
 
 // capture NAME: keeps what was printed last in a variable.

@@ -114,7 +114,9 @@ const rootHelp = `pawl operates a Pawl store: it looks at jobs, queues and dead 
 
 A job that could not succeed has ended as a dead letter: durable, and waiting for a decision. From there:
 
-  pawl dead list               what failed
+  pawl status                  is it well, and if not, what first?
+  pawl dead groups             what failed, by what it has in common
+  pawl dead list               what failed, one by one
   pawl dead show ID            what, when and why, every attempt, and what to type next
   pawl dead redrive ID         run it again as a new job, once the cause is mended
   pawl job show JOB_ID         what became of that job
@@ -141,7 +143,7 @@ func (p *program) root() *cobra.Command {
 		&cobra.Group{ID: groupWrappers, Title: "For people who come from tools with such commands (exit status 0 or 1):"},
 	)
 	for _, command := range []*cobra.Command{
-		p.deadCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
+		p.statusCommand(), p.deadCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
 		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.serveCommand(), p.demoCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns

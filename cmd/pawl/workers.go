@@ -8,11 +8,8 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/ops"
 )
-
-// silence is how long a host may have been silent and still count as live. It is well above what hosts themselves take
-// for a death, so that a slow beat or a clock that is a little off raises no false alarm.
-const silence = time.Minute
 
 // liveHosts are the hosts that take jobs: heard of lately, and not draining.
 func liveHosts(ctx context.Context, s store) ([]pawl.HostView, error) {
@@ -23,8 +20,8 @@ func liveHosts(ctx context.Context, s store) ([]pawl.HostView, error) {
 	return slices.DeleteFunc(hosts, func(h pawl.HostView) bool { return !live(h) }), nil
 }
 
-func live(h pawl.HostView) bool   { return !h.Draining && !silent(h) }
-func silent(h pawl.HostView) bool { return time.Since(h.BeatAt) > silence }
+func live(h pawl.HostView) bool   { return ops.Live(h) }
+func silent(h pawl.HostView) bool { return ops.Silent(h) }
 
 func runsKind(h pawl.HostView, kind string) bool { return slices.Contains(h.Kinds, kind) }
 
@@ -107,7 +104,7 @@ func silenceOf(hosts []pawl.HostView, name string) string {
 			last = h.BeatAt
 		}
 	}
-	if last.IsZero() || time.Since(last) <= silence {
+	if last.IsZero() || time.Since(last) <= ops.Silence {
 		return ""
 	}
 	return fmt.Sprintf("host %s has not been heard of for %s; another host that is live takes the job over", name, age(time.Since(last)))

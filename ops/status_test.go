@@ -1,0 +1,137 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/ops"
+)
+
+// answers are what a store says of itself. The n-th question fails.
+type answers struct {
+	heads    []pawl.QueueHead
+	hosts    []pawl.HostView
+	groups   pawl.LetterGroups
+	switches pawl.Switches
+	sinks    []pawl.SinkView
+	fail     int
+}
+
+var errAway = errors.New("store is away")
+
+func (a *answers) ask() error {
+	if a.fail--; a.fail == 0 {
+		return errAway
+	}
+	return nil
+}
+
+func (a *answers) QueueHeads(context.Context) ([]pawl.QueueHead, error) { return a.heads, a.ask() }
+
+func (a *answers) Hosts(context.Context) ([]pawl.HostView, error) { return a.hosts, a.ask() }
+
+func (a *answers) Switches(context.Context) (pawl.Switches, error) { return a.switches, a.ask() }
+
+func (a *answers) Sinks(context.Context) ([]pawl.SinkView, error) { return a.sinks, a.ask() }
+
+func (a *answers) CountLetters(context.Context, pawl.LetterFilter) (int, error) { return 0, a.ask() }
+
+func (a *answers) LetterGroups(context.Context, pawl.LetterFilter, int) (pawl.LetterGroups, error) {
+	return a.groups, a.ask()
+}
+
+func hostOf(queue string, kinds ...string) pawl.HostView {
+	return pawl.HostView{
+		HostInfo: pawl.HostInfo{Name: "a", Kinds: kinds, Servers: []pawl.ServerInfo{{Name: "io", Queues: []string{queue}, Workers: 2}}},
+		BeatAt:   time.Now(),
+	}
+}
+
+func wait(queue, kind string, age time.Duration) pawl.QueueHead {
+	return pawl.QueueHead{Queue: queue, Kind: kind, OldestReady: age}
+}
+
+func TestStatusVerdicts(t *testing.T) {
+	t.Parallel()
+	const late, soon = 20 * time.Minute, time.Minute
+	gone, going := hostOf("q", "k"), hostOf("q", "k")
+	gone.BeatAt, going.Draining = time.Now().Add(-2*time.Minute), true
+	startsOff := pawl.QueueHead{Queue: "q", Kind: "k", StartsOff: true, OldestReady: late}
+	mail := []pawl.SinkView{{Name: "mail"}}
+	off := pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "k"}}}
+	for name, c := range map[string]struct {
+		answers         answers
+		troubles, notes []ops.What
+	}{
+		"nothing at all":       {answers{sinks: mail}, nil, nil},
+		"only the log":         {answers{sinks: []pawl.SinkView{{Name: "log"}}}, nil, []ops.What{ops.LogOnly}},
+		"no host":              {answers{sinks: mail, heads: []pawl.QueueHead{wait("q", "k", 0)}}, []ops.What{ops.NoHost}, nil},
+		"taken":                {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k", soon)}}, nil, nil},
+		"late":                 {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k", late)}}, []ops.What{ops.QueueLate}, nil},
+		"late and off":         {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, switches: off, heads: []pawl.QueueHead{wait("q", "k", late)}}, nil, []ops.What{ops.KindOff}},
+		"not on":               {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{startsOff}}, nil, []ops.What{ops.KindNotOn}},
+		"unserved":             {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("p", "k", late)}}, []ops.What{ops.QueueUnserved}, nil},
+		"unserved for a while": {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("p", "k", soon)}}, nil, []ops.What{ops.NotServed}},
+		"unknown kind": {
+			answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k2", late), wait("q", "k", soon)}},
+			[]ops.What{ops.KindUnserved},
+			nil,
+		},
+		"kind and queue on two hosts": {
+			answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k"), hostOf("p", "k2")}, heads: []pawl.QueueHead{wait("q", "k2", late)}},
+			[]ops.What{ops.KindUnserved},
+			nil,
+		},
+		"silent and draining": {answers{sinks: mail, hosts: []pawl.HostView{gone, going, hostOf("q", "k")}}, []ops.What{ops.HostSilent}, []ops.What{ops.HostsDrain}},
+		"alerts": {
+			answers{sinks: []pawl.SinkView{{Name: "mail", Pending: 2, OldestAge: late, LastError: "refused"}, {Name: "hook", Pending: 1, OldestAge: soon}}},
+			[]ops.What{ops.AlertsLate},
+			nil,
+		},
+		"failures after the rest": {
+			answers{sinks: mail, hosts: []pawl.HostView{gone}, groups: pawl.LetterGroups{All: 1, Letters: 1, Groups: []pawl.LetterGroup{{Letters: 1}}}},
+			[]ops.What{ops.HostSilent, ops.OpenFailures},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status, err := ops.ReadStatus(t.Context(), &c.answers, ops.StatusOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := whats(status.Troubles); !slices.Equal(got, c.troubles) {
+				t.Errorf("troubles are %v, want %v: %+v", got, c.troubles, status.Troubles)
+			}
+			if got := whats(status.Notes); !slices.Equal(got, c.notes) {
+				t.Errorf("notes are %v, want %v: %+v", got, c.notes, status.Notes)
+			}
+			if status.Well() != (len(c.troubles) == 0) {
+				t.Error("well disagrees with the troubles")
+			}
+		})
+	}
+}
+
+func whats(all []ops.Trouble) (out []ops.What) {
+	for _, t := range all {
+		out = append(out, t.What)
+	}
+	return out
+}
+
+func TestStatusOfAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 6; n++ {
+		if _, err := ops.ReadStatus(t.Context(), &answers{fail: n}, ops.StatusOptions{}); !errors.Is(err, errAway) {
+			t.Errorf("question %d fails: error is %v", n, err)
+		}
+	}
+	if _, err := ops.ReadStatus(t.Context(), &answers{}, ops.StatusOptions{Wait: -1}); !errors.Is(err, pawl.ErrInvalid) {
+		t.Errorf("negative wait: error is %v", err)
+	}
+}
