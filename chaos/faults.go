@@ -169,8 +169,12 @@ func (a *arena) disconnect(ctx context.Context, step Step, link *proxy, p *proce
 
 // awaitCommit waits until a link has met a commit, if it can be, one that records a death.
 func awaitCommit(ctx context.Context, p *process, arm func(func())) {
-	timer := time.NewTimer(5 * time.Second)
+	timer := time.NewTimer(8 * time.Second)
 	defer timer.Stop()
+	select {
+	case <-p.settles: // of an earlier one
+	default:
+	}
 	p.send(command{Hold: true})
 	select {
 	case <-p.settles:

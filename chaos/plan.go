@@ -45,11 +45,12 @@ type Step struct {
 	Before bool `json:"before,omitempty"`
 }
 
-// faultsOf are the faults that a store can meet.
+// faultsOf are the faults that a store can meet. Those that hit the record of a death need luck, and come twice where
+// there are many kinds.
 func faultsOf(store string) []string {
 	all := []string{proof.Kill, proof.KillInSettle, proof.Stop, proof.Term, proof.FailedSettle}
 	if store == postgresStore {
-		all = append(all, proof.Restart, proof.Cut, proof.CutInCommit, proof.Blackhole, proof.HeldCommit)
+		all = append(all, proof.Restart, proof.Cut, proof.CutInCommit, proof.CutInCommit, proof.Blackhole, proof.HeldCommit)
 	}
 	return all
 }

@@ -229,5 +229,11 @@ func (r *recorder) arm(order command) {
 	if order.Settle != "" {
 		r.fail = order.Settle
 	}
-	r.hold = r.hold || order.Hold
+	if order.Hold {
+		r.hold = true
+		select {
+		case <-r.goOn: // that came too late for an earlier one
+		default:
+		}
+	}
 }
