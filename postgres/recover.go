@@ -141,11 +141,12 @@ func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit
 	if err := s.putBackLost(ctx, tx, lost, ids); err != nil {
 		return 0, err
 	}
-	if _, err := s.removeCancelled(ctx, tx, lost.id, ids, nil, nil, slots); err != nil {
+	removed, err := s.removeCancelled(ctx, tx, lost.id, ids, nil, nil, slots)
+	if err != nil {
 		return 0, fmt.Errorf("remove cancelled jobs: %w", err)
 	}
 	_, err = tx.Exec(ctx, s.sql.moveScan, lost.id, !full && walked < scanStretch, end.queue, end.seq)
-	return len(ids), err
+	return len(ids) - len(removed), err
 }
 
 // putBackLost puts the jobs back, with a record of the crash.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/pawljobs/pawl"
 )
 
@@ -379,4 +381,15 @@ func cancelRaces(f *fixture) {
 		f.equal("last line", lines[0].To, string(pawl.JobRemoved))
 	}
 	f.claimNone("none is left", sessions[0])
+}
+
+// cancelOne is a step against the model.
+func (r *modelRun) cancelOne(rt *rapid.T) {
+	j := r.draw(rt, "job", r.model.jobs)
+	result := r.cancel(j.new.ID)[0]
+	if !j.unfinished() {
+		r.fails("cancel of an ended job", result.Err, pawl.ErrConflict)
+		return
+	}
+	r.equal("cancelled", result, pawl.Cancelled{State: r.model.cancel(j)})
 }

@@ -34,6 +34,7 @@ type modelJob struct {
 	claimed  pawl.ClaimedJob // the reservation, while reserved
 	started  bool            // it has a start mark
 	marked   bool            // by the present reservation
+	cancel   bool            // it is to be removed when the present reservation ends
 	letter   *modelLetter    // whose redrive it is
 }
 
@@ -169,6 +170,11 @@ func (m *model) sweep() int {
 // settle ends a reservation; letter is the one that a Dead writes.
 func (m *model) settle(j *modelJob, outcome pawl.Outcome, letter pawl.ID) {
 	m.stale = append(m.stale, staleReservation{j.holder.id, j.claimed})
+	_, done := outcome.(pawl.Done)
+	if _, dead := outcome.(pawl.Dead); j.cancel && !done && !dead {
+		m.end(j, pawl.JobRemoved, pawl.RedriveCancelled)
+		return
+	}
 	switch o := outcome.(type) {
 	case pawl.Done:
 		m.end(j, pawl.JobDone, pawl.RedriveSucceeded)
@@ -210,6 +216,10 @@ func (m *model) die(s *modelSession) {
 	suspected := slices.ContainsFunc(held, func(j *modelJob) bool { return j.crashes >= pawl.CrashSuspect })
 	for _, j := range held {
 		m.stale = append(m.stale, staleReservation{s.id, j.claimed})
+		if j.cancel {
+			m.end(j, pawl.JobRemoved, pawl.RedriveCancelled)
+			continue
+		}
 		if j.new.Once && !j.started {
 			j.uncount()
 			continue
@@ -226,6 +236,10 @@ func (m *model) die(s *modelSession) {
 func (m *model) leave(s *modelSession) {
 	for _, j := range m.held(s) {
 		m.stale = append(m.stale, staleReservation{s.id, j.claimed})
+		if j.cancel {
+			m.end(j, pawl.JobRemoved, pawl.RedriveCancelled)
+			continue
+		}
 		j.uncount()
 	}
 	m.sessions = slices.DeleteFunc(m.sessions, func(other *modelSession) bool { return other == s })
@@ -245,6 +259,16 @@ func (m *model) clear(queue string) int {
 		removed++
 	}
 	return removed
+}
+
+// cancel removes a job, or says that it is to be removed when its reservation ends.
+func (m *model) cancel(j *modelJob) pawl.JobState {
+	if j.state == pawl.JobReserved {
+		j.cancel = true
+	} else {
+		m.end(j, pawl.JobRemoved, pawl.RedriveCancelled)
+	}
+	return j.state
 }
 
 // retry puts a dead job back under its own id.

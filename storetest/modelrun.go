@@ -52,6 +52,7 @@ func RunModel(t *testing.T, h Harness) {
 			"switch a kind":  run.switchOne,
 			"pause a queue":  run.pauseOne,
 			"clear a queue":  run.clearOne,
+			"cancel":         run.cancelOne,
 			"retry a letter": run.retryOne,
 		})
 		run.drain()
@@ -287,7 +288,7 @@ func (r *modelRun) hostDies(rt *rapid.T) {
 		}
 	}
 	r.sweepAll() // what is due joins the queue before
-	held := len(r.model.held(victim))
+	held := len(slices.DeleteFunc(r.model.held(victim), func(j *modelJob) bool { return j.cancel }))
 	r.model.die(victim)
 	report := r.sweep(observer.id, r.see(observer.id, victim.id))
 	r.equal("ended", report.Ended, []pawl.SessionID{victim.id})
