@@ -43,14 +43,11 @@ type Recovery struct {
 func (c *checker) checkProcesses() {
 	for _, process := range slices.Sorted(maps.Keys(c.exits)) {
 		exit := c.exits[process]
-		disturbed := len(c.faultsIn(exit.At-2*int64(c.input.Rules.Bound), exit.At, func(f *fault) bool {
-			return f.kind != Term && f.hits(process)
-		})) > 0
 		switch {
 		case exit.Kind == ByKill || c.deathOf(process) != nil:
 		case exit.Kind == "":
 			c.report("process", "%s ended by itself: %s", process, exit.Text)
-		case exit.Text != "" && !disturbed:
+		case exit.Text != "" && !c.disturbed(process, exit.At-2*int64(c.input.Rules.Bound), exit.At):
 			c.report("process", "%s was stopped and ended badly: %s", process, exit.Text)
 		}
 	}
@@ -59,6 +56,13 @@ func (c *checker) checkProcesses() {
 			c.report("leak", "in the end there are %d %s %s, and should be at most %d", e.N, e.Kind, e.Target, e.Limit)
 		}
 	}
+}
+
+// disturbed reports whether a process could not reach the store at some time of a span: because of a fault, or because
+// nobody could, as while a slow disk keeps a file locked.
+func (c *checker) disturbed(process string, from, to int64) bool {
+	return len(c.faultsIn(from, to, func(f *fault) bool { return f.kind != Term && f.hits(process) })) > 0 ||
+		slices.ContainsFunc(c.away, func(e Event) bool { return e.Process != process && e.At >= from && e.At <= to })
 }
 
 // checkExercise: it was no empty exercise.

@@ -137,6 +137,7 @@ type index struct {
 	processes []string
 	claims    map[string][]call  // of a process
 	beats     map[string][]Event // that succeeded, and sessions opened
+	away      []Event            // beats that failed
 	lost      map[string][]Event // SessionLost
 	exits     map[string]Event   // by process
 	died      map[string]int     // Error lines of a letter
@@ -219,6 +220,8 @@ func (x *index) follow(process string, events []Event) {
 			x.claimed(process, e, x.claims[process][calls[e.N]].begin)
 		case Beat, SessionOpened:
 			x.beats[process] = append(x.beats[process], e)
+		case BeatFailed:
+			x.away = append(x.away, e)
 		case SessionLost:
 			x.lost[process] = append(x.lost[process], e)
 			for _, r := range x.byProcess[process] {

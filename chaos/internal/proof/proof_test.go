@@ -318,6 +318,17 @@ func TestOverlappingClaims(t *testing.T) {
 	}
 }
 
+// A host that cannot record all in time, since nobody reaches the store, may end badly.
+func TestBadEndOfAnOutage(t *testing.T) {
+	t.Parallel()
+	s := peaceful(t)
+	s.say("host-b", Event{What: BeatFailed, Session: 2})
+	s.say("director", Event{What: Exited, Target: "host-a", Kind: ByTerm, Text: "exit status 1"})
+	if findings, _ := Check(s.in); len(findings) > 0 {
+		t.Errorf("findings: %v", findings)
+	}
+}
+
 // A fault of a place hits the processes that follow each other there, and no other.
 func TestFaultOfPlace(t *testing.T) {
 	t.Parallel()
