@@ -18,6 +18,7 @@ type reservation struct {
 	asked, claimed   int64 // when the claim was called, and had returned
 
 	lost    int64 // when its process heard that the session was
+	ended   int64 // when its process had ended; 0: not
 	marked  int64 // 0: no start mark is known
 	started int64 // 0: not
 	starts  int
@@ -64,7 +65,7 @@ func (r *reservation) unsure() bool {
 
 // heldAt reports whether the reservation was its process's at that time.
 func (r *reservation) heldAt(at int64) bool {
-	if r.claimed > at || r.lost != 0 && r.lost <= at {
+	if r.claimed > at || r.lost != 0 && r.lost <= at || r.endedBy(at) {
 		return false
 	}
 	for _, s := range r.settles {
@@ -77,8 +78,10 @@ func (r *reservation) heldAt(at int64) bool {
 
 // ranAt reports whether its handler was at work.
 func (r *reservation) ranAt(at int64) bool {
-	return r.started != 0 && r.started <= at && (r.left == 0 || r.left > at)
+	return r.started != 0 && r.started <= at && (r.left == 0 || r.left > at) && !r.endedBy(at)
 }
+
+func (r *reservation) endedBy(at int64) bool { return r.ended != 0 && r.ended <= at }
 
 type job struct {
 	id, kind     string
@@ -161,6 +164,11 @@ func newIndex(in Input) *index {
 	}
 	for _, process := range x.processes {
 		x.follow(process, in.Histories[process])
+	}
+	for process, exit := range x.exits {
+		for _, r := range x.byProcess[process] {
+			r.ended = exit.At
+		}
 	}
 	for _, j := range x.jobs {
 		j.order()

@@ -318,6 +318,18 @@ func TestOverlappingClaims(t *testing.T) {
 	}
 }
 
+// What a process held is in flight, and runs, until it has ended.
+func TestDeadProcessesHoldNothing(t *testing.T) {
+	t.Parallel()
+	s := hit(t)
+	s.fault(Restart, "", 9)
+	s.say("director", Event{What: Healed, N: 9})
+	findings, f := Check(s.in)
+	if len(findings) > 0 || f.InFlight != 3 || f.FaultsOnJobs != 2 || f.Share > 0.7 {
+		t.Errorf("%+v, findings: %v", f, findings)
+	}
+}
+
 // A host that cannot record all in time, since nobody reaches the store, may end badly.
 func TestBadEndOfAnOutage(t *testing.T) {
 	t.Parallel()

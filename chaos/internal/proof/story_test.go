@@ -49,6 +49,7 @@ func peaceful(t *testing.T) *story {
 	s.handIn(2, plain)
 	s.claim("host-a", 2, 21, 1, 0)
 	s.start("host-a", 2, 21)
+	s.say("host-a", Event{What: Left, Job: id(2), Token: 21})
 	s.settle("host-a", 2, 21, Retry, Settled)
 	s.claim("host-b", 2, 22, 2, 0)
 	s.work("host-b", 2, 22, Done)
@@ -57,6 +58,7 @@ func peaceful(t *testing.T) *story {
 	s.handIn(3, doomed)
 	s.claim("host-b", 3, 31, 1, 0)
 	s.start("host-b", 3, 31)
+	s.say("host-b", Event{What: Left, Job: id(3), Token: 31})
 	s.settle("host-b", 3, 31, Dead, Settled)
 	s.die("host-b", 3, pawl.DeathPermanent, pawl.ReasonPermanent)
 
