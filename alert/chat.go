@@ -3,7 +3,6 @@ package alert
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf16"
@@ -16,11 +15,11 @@ const maxChat = 2000
 
 // payload is the body of a webhook: Slack reads "text", Discord "content", and both are the same. Discord is told as
 // well to notify nobody that the text may name.
-func payload(letters []pawl.DeadLetter, linkBase string) ([]byte, error) {
-	if len(letters) == 0 {
-		return nil, errors.New("the alert has no letter")
+func payload(alert pawl.Alert, linkBase string) ([]byte, error) {
+	if len(alert.Letters) == 0 {
+		return nil, errNoLetter
 	}
-	text := chatText(letters, linkBase)
+	text := chatText(alert, linkBase)
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
@@ -34,32 +33,47 @@ func payload(letters []pawl.DeadLetter, linkBase string) ([]byte, error) {
 
 // chatText has the type of each exception and never its message, which may hold what a chat service should not be
 // told. Whole entries are left out where they do not fit, and counted.
-func chatText(letters []pawl.DeadLetter, linkBase string) string {
-	text := "A job has died."
-	if len(letters) > 1 {
-		text = fmt.Sprintf("%d jobs have died.", len(letters))
+func chatText(alert pawl.Alert, linkBase string) string {
+	text, groups, left := headline(alert), groupsOf(alert), 0
+	if alert.Digest != nil {
+		left = alert.Digest.More
 	}
-	for i, letter := range letters {
-		entry := chatEntry(letter, linkBase)
-		rest := ""
-		if after := len(letters) - i - 1; after > 0 {
-			rest = fmt.Sprintf("\n… and %d more", after)
-		}
-		if i == maxListed || units(text+entry+rest) > maxChat {
-			return text + fmt.Sprintf("\n… and %d more", len(letters)-i)
+	for i, group := range groups {
+		entry := chatEntry(alert.Letters[i], group, linkBase)
+		rest := moreGroups(left + len(groups) - i - 1)
+		if units(text+entry+rest) > maxChat {
+			return text + moreGroups(left+len(groups)-i)
 		}
 		text += entry
 	}
-	return text
+	return text + moreGroups(left)
 }
 
-func chatEntry(letter pawl.DeadLetter, linkBase string) string {
+func moreGroups(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\n… and %d more", n)
+}
+
+func chatEntry(letter pawl.DeadLetter, group pawl.AlertGroup, linkBase string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s: %s, %s", code(letter.Kind), plain(cause(letter)), attempts(letter.Attempts))
+	b.WriteString("\n")
+	if group.Deaths > 1 {
+		fmt.Fprintf(&b, "%d × ", group.Deaths)
+	}
+	fmt.Fprintf(&b, "%s: %s, %s", code(letter.Kind), plain(cause(letter)), attempts(letter.Attempts))
 	if letter.ExceptionType != "" {
 		fmt.Fprintf(&b, ", %s", code(letter.ExceptionType))
 	}
-	fmt.Fprintf(&b, "\nqueue %s, letter %s", code(letter.Queue), letter.ID)
+	if group.Regression {
+		b.WriteString("\n" + relapse)
+	}
+	which := "letter"
+	if group.Deaths > 1 {
+		which = "first letter"
+	}
+	fmt.Fprintf(&b, "\nqueue %s, %s %s", code(letter.Queue), which, letter.ID)
 	if !letter.JobID.IsZero() {
 		fmt.Fprintf(&b, ", job %s", letter.JobID)
 	}

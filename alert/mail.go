@@ -3,7 +3,6 @@ package alert
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,14 +11,11 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// maxListed is how many letters of one alert are shown.
-const maxListed = 20
-
 // compose makes the mail of an alert. Whatever text the letters hold, it cannot reach the headers but as one encoded
 // line of the subject.
 func (s *SMTP) compose(alert pawl.Alert) (*mail.Msg, error) {
 	if len(alert.Letters) == 0 {
-		return nil, errors.New("the alert has no letter")
+		return nil, errNoLetter
 	}
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	message.FromMailAddress(s.from)
@@ -27,8 +23,8 @@ func (s *SMTP) compose(alert pawl.Alert) (*mail.Msg, error) {
 	message.SetDate()
 	message.SetMessageIDWithValue(s.messageID(alert.Key))
 	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no holiday replies
-	message.Subject(subject(alert.Letters))
-	message.SetBodyString(mail.TypeTextPlain, s.body(alert.Letters))
+	message.Subject(subject(alert))
+	message.SetBodyString(mail.TypeTextPlain, s.body(alert))
 	return message, nil
 }
 
@@ -39,35 +35,44 @@ func (s *SMTP) messageID(key string) string {
 	return "pawl." + hex.EncodeToString(sum[:16]) + "@" + domain
 }
 
-func subject(letters []pawl.DeadLetter) string {
-	first := letters[0]
-	text := fmt.Sprintf("[pawl] %s died: %s", oneLine(first.Kind, 80), cause(first))
-	if more := len(letters) - 1; more > 0 {
-		text = fmt.Sprintf("[pawl] %d jobs died: %s and others", len(letters), oneLine(first.Kind, 80))
+func subject(alert pawl.Alert) string {
+	first := alert.Letters[0]
+	kind, head := oneLine(first.Kind, 80), "[pawl] "
+	if alert.Regression {
+		head += "REGRESSION: "
 	}
-	return oneLine(text, 200)
+	if d := alert.Digest; d != nil {
+		head += fmt.Sprintf("%d jobs died: %s", d.Deaths, kind)
+		if len(d.Groups)+d.More > 1 {
+			head += " and others"
+		}
+		return oneLine(head, 200)
+	}
+	return oneLine(head+kind+" died: "+cause(first), 200)
 }
 
-func (s *SMTP) body(letters []pawl.DeadLetter) string {
+func (s *SMTP) body(alert pawl.Alert) string {
 	var b strings.Builder
-	if len(letters) == 1 {
+	if alert.Digest == nil {
 		b.WriteString("A job has died. It will not be tried again by itself.\n\n")
-		s.describe(&b, letters[0])
+		s.describe(&b, alert.Letters[0], alert.Regression)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%d jobs have died. They will not be tried again by themselves.\n", len(letters))
-	for i, letter := range letters {
-		if i == maxListed {
-			fmt.Fprintf(&b, "\n… and %d more\n", len(letters)-maxListed)
-			break
-		}
-		s.summarise(&b, i+1, letter)
+	fmt.Fprintf(&b, "%s They will not be tried again by themselves.\n", headline(alert))
+	for i, group := range groupsOf(alert) {
+		s.summarise(&b, i+1, alert.Letters[i], group)
+	}
+	if alert.Digest.More > 0 {
+		fmt.Fprintf(&b, "\n… and %d more groups\n", alert.Digest.More)
 	}
 	return b.String()
 }
 
 // describe writes everything that helps to judge one death: one fact a line, a message's further lines indented.
-func (s *SMTP) describe(b *strings.Builder, letter pawl.DeadLetter) {
+func (s *SMTP) describe(b *strings.Builder, letter pawl.DeadLetter, regression bool) {
+	if regression {
+		b.WriteString(relapse + ".\n\n")
+	}
 	if letter.Reason.OutcomeUnknown() {
 		b.WriteString("OUTCOME UNKNOWN: its effect may have happened. Check before it is run again.\n\n")
 	}
@@ -96,10 +101,16 @@ func (s *SMTP) describe(b *strings.Builder, letter pawl.DeadLetter) {
 	}
 }
 
-func (s *SMTP) summarise(b *strings.Builder, number int, letter pawl.DeadLetter) {
-	fmt.Fprintf(b, "\n%2d. %s: %s, %s\n", number, oneLine(letter.Kind, 128), cause(letter), attempts(letter.Attempts))
+func (s *SMTP) summarise(b *strings.Builder, number int, letter pawl.DeadLetter, group pawl.AlertGroup) {
+	fmt.Fprintf(b, "\n%2d. %d × %s: %s\n", number, group.Deaths, oneLine(letter.Kind, 128), cause(letter))
+	if group.Regression {
+		b.WriteString("    " + relapse + "\n")
+	}
 	fmt.Fprintf(b, "    %s: %s\n", oneLine(letter.ExceptionType, 128), oneLine(letter.Message, 300))
-	fmt.Fprintf(b, "    letter %s, job %s\n", letter.ID, letter.JobID)
+	if group.Deaths > 1 {
+		fmt.Fprintf(b, "    from %s to %s\n", instant(group.First), instant(group.Last))
+	}
+	fmt.Fprintf(b, "    first letter %s, job %s, %s\n", letter.ID, letter.JobID, attempts(letter.Attempts))
 	if at := link(s.linkBase, letter.ID); at != "" {
 		fmt.Fprintf(b, "    %s\n", at)
 	}

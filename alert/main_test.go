@@ -23,6 +23,17 @@ func letter() pawl.DeadLetter {
 	}
 }
 
+// oneAlert is about one death, or a digest with a group for each.
 func oneAlert(letters ...pawl.DeadLetter) pawl.Alert {
-	return pawl.Alert{Key: "alert-1", Attempt: 1, Letters: letters}
+	alert := pawl.Alert{Key: "alert-1", Attempt: 1, Letters: letters}
+	if len(letters) != 1 {
+		alert.Letters = letters[:min(len(letters), pawl.DigestGroups)]
+		alert.Digest = &pawl.Digest{Deaths: len(letters), More: len(letters) - len(alert.Letters)}
+	}
+	for _, l := range alert.Letters {
+		if alert.Digest != nil {
+			alert.Digest.Groups = append(alert.Digest.Groups, pawl.AlertGroup{Deaths: 1, First: l.DeadAt, Last: l.DeadAt})
+		}
+	}
+	return alert
 }

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -64,6 +65,32 @@ func cut(text string, limit int) string {
 		return text
 	}
 	return string([]rune(text)[:limit-1]) + "…"
+}
+
+var errNoLetter = errors.New("the alert has no letter")
+
+// relapse is said of a death whose group had been resolved.
+const relapse = "REGRESSION: this had been resolved"
+
+// headline says how many have died, and in a digest when.
+func headline(alert pawl.Alert) string {
+	d := alert.Digest
+	switch {
+	case d == nil:
+		return "A job has died."
+	case len(d.Groups)+d.More == 1:
+		return fmt.Sprintf("%d jobs have died alike, from %s to %s.", d.Deaths, instant(d.First), instant(d.Last))
+	}
+	return fmt.Sprintf("%d jobs have died in %d groups, from %s to %s.", d.Deaths, len(d.Groups)+d.More, instant(d.First), instant(d.Last))
+}
+
+// groupsOf are those of a digest that have their letter, or the one of a single death.
+func groupsOf(alert pawl.Alert) []pawl.AlertGroup {
+	if alert.Digest == nil {
+		at := alert.Letters[0].DeadAt
+		return []pawl.AlertGroup{{Deaths: 1, First: at, Last: at, Regression: alert.Regression}}
+	}
+	return alert.Digest.Groups[:min(len(alert.Digest.Groups), len(alert.Letters))]
 }
 
 func attempts(n int) string {

@@ -102,7 +102,7 @@ func (w *Webhook) Name() string { return w.name }
 func (w *Webhook) Deliver(ctx context.Context, alert pawl.Alert) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	body, err := payload(alert.Letters, w.linkBase)
+	body, err := payload(alert, w.linkBase)
 	if err != nil {
 		return fmt.Errorf("compose webhook message: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -50,6 +51,7 @@ func work(ctx context.Context, c *child) (err error) {
 	}
 	for _, name := range sinks {
 		config.Sinks = append(config.Sinks, sink{name, c.history})
+		config.Storm.Deaths = math.MaxInt32 // each death has its alert, to be counted
 	}
 	h, err := host.New(w.recorder, mux, config)
 	if err != nil {

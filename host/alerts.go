@@ -77,7 +77,7 @@ func (c *courier) round(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	callCtx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
-	tasks, err := h.alerts.ClaimAlerts(callCtx, pawl.AlertClaim{Session: session, Sinks: []string{c.name}, Max: alertBatch})
+	tasks, err := h.alerts.ClaimAlerts(callCtx, pawl.AlertClaim{Session: session, Sinks: []string{c.name}, Max: alertBatch, Storm: h.config.Storm})
 	cancel()
 	if err != nil {
 		return false, fmt.Errorf("claim alerts: %w", err)
@@ -101,7 +101,7 @@ func (c *courier) deliver(task pawl.AlertTask) pawl.AlertResult {
 	h.counters.undeliver.Add(1)
 	after := pawl.AlertBackoff(task.Attempt)
 	text := textOf(err)
-	c.failing.report(errors.New(text), "sink", c.name, "letter", task.Letter.ID, "attempt", task.Attempt, "retry_after", after)
+	c.failing.report(errors.New(text), "sink", c.name, "alert", task.Key, "attempt", task.Attempt, "retry_after", after)
 	return pawl.AlertResult{Row: task.Row, Token: task.Token, After: after, Error: text}
 }
 
@@ -120,7 +120,7 @@ func (c *courier) call(task pawl.AlertTask) error {
 			<-c.strays
 			done <- err
 		}()
-		err = deliverSafely(ctx, c.sink, pawl.Alert{Key: task.Key, Attempt: task.Attempt, Letters: []pawl.DeadLetter{task.Letter}})
+		err = deliverSafely(ctx, c.sink, task.Alert)
 	}()
 	select {
 	case err := <-done:

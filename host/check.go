@@ -34,11 +34,15 @@ func (c Config) check() error {
 		{"Intervals.Alerts", c.Intervals.Alerts},
 		{"Intervals.GiveUp", c.Intervals.GiveUp},
 		{"Intervals.Call", c.Intervals.Call},
+		{"Storm.Window", c.Storm.Window},
 	} {
 		errs = append(errs, positive(d))
 	}
 	if c.MaxUnsettled < 0 {
 		errs = append(errs, &pawl.FieldError{Field: "MaxUnsettled", Value: c.MaxUnsettled, Rule: "must be greater than 0"})
+	}
+	if c.Storm.Deaths < 0 {
+		errs = append(errs, &pawl.FieldError{Field: "Storm.Deaths", Value: c.Storm.Deaths, Rule: "must be greater than 0"})
 	}
 	if c.Orphans.Unseen < 0 || c.Orphans.Ready < 0 {
 		errs = append(errs, &pawl.FieldError{Field: "Orphans", Value: *c.Orphans, Rule: "must not be negative"})

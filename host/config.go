@@ -29,6 +29,8 @@ type Config struct {
 	Intervals Intervals
 	// Sinks receive one alert for each death. The store has to be a pawl.Alerts, or DeadLetters has.
 	Sinks []pawl.Sink
+	// Storm bounds the alerts of single deaths: 30 a minute to one sink, and the rest in a digest.
+	Storm pawl.Storm
 	// Classifiers are asked, in this order, about errors that carry no class. classify.Default() knows the common ones.
 	// Default: none, which retries whatever is not marked.
 	Classifiers []pawl.Classifier
@@ -129,6 +131,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Storm = c.Storm.OrDefault()
 	c.Drain = c.Drain.withDefaults()
 	c.Intervals = c.Intervals.withDefaults()
 	return c

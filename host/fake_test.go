@@ -475,7 +475,10 @@ func (f *fakeStore) ClaimAlerts(_ context.Context, c pawl.AlertClaim) ([]pawl.Al
 		if len(out) < c.Max && slices.Contains(c.Sinks, a.sink) && !a.delivered && !a.due.After(time.Now()) {
 			a.attempt++
 			a.token, a.due = pawl.Token(f.next()), time.Now().Add(pawl.AlertLease)
-			out = append(out, pawl.AlertTask{Row: a.row, Token: a.token, Sink: a.sink, Key: fmt.Sprint(a.letter, a.sink), Attempt: a.attempt, Letter: f.letters[a.letter]})
+			out = append(out, pawl.AlertTask{
+				Row: a.row, Token: a.token, Sink: a.sink,
+				Alert: pawl.Alert{Key: fmt.Sprint(a.letter, a.sink), Attempt: a.attempt, Letters: []pawl.DeadLetter{f.letters[a.letter]}},
+			})
 		}
 	}
 	return out, nil

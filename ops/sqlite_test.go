@@ -116,7 +116,7 @@ func (r real) alerted(t *testing.T) (letters []pawl.ID) {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
-		letters = append(letters, task.Letter.ID)
+		letters = append(letters, task.Letters[0].ID)
 	}
 	return letters
 }

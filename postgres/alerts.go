@@ -9,58 +9,82 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 	"github.com/pawljobs/pawl/internal/storable"
 )
 
 const (
-	// Rows that another host is at are passed over. A lease ends with its session. $4 is the lease in microseconds.
-	claimAlerts = `with ripe as materialized (
-  select a.id, a.due_at, s.n from unnest($2::text[]) with ordinality s (name, n) cross join lateral (
-    select id, due_at from {s}.alert where sink = s.name and due_at <= now() order by due_at, id limit $3 for update skip locked) a
-), freed as materialized (
-  select a.id, a.due_at, s.n from unnest($2::text[]) with ordinality s (name, n) cross join lateral (
-    select id, due_at from {s}.alert where sink = s.name and session is not null
-      and not exists (select 1 from {s}.session l where l.id = session and l.ended_at is null)
-    limit $3 for update skip locked) a
-), due as materialized (
-  select * from (select *, row_number() over (partition by n order by due_at, id) as place from (
-    select * from freed union select * from ripe) d) d where place <= $3
+	// Who holds a sink's row decides for it.
+	lockSinks = `select 1 from {s}.sink where name = any($1::text[]) order by name for update`
+
+	// What is waiting is counted no further than the answer matters. A lease ends with its session.
+	selectSinkStates = `select s.name, s.window_at, s.singles, s.storm, now(),
+  (select count(*) from (select 1 from {s}.alert where sink = s.name and message is null limit $2) a),
+  (select count(*) from (select 1 from {s}.message where sink = s.name and due_at <= now() limit $3) m),
+  exists (select 1 from {s}.message m where m.sink = s.name and m.session is not null
+    and not exists (select 1 from {s}.session l where l.id = m.session and l.ended_at is null))
+from {s}.sink s where s.name = any($1::text[]) order by s.name`
+
+	// What a session that has ended was delivering is due at once. Its token stays: it may have been delivered.
+	freeMessages = `update {s}.message m set session = null, due_at = now() where m.sink = $1 and m.session is not null
+  and not exists (select 1 from {s}.session l where l.id = m.session and l.ended_at is null)`
+
+	writeWindow = `update {s}.sink set window_at = $2, singles = $3, storm = $4 where name = $1`
+
+	// $4 is the lease in microseconds.
+	leaseMessages = `with due as materialized (
+  select id, due_at from {s}.message where sink = $1 and due_at <= now() order by due_at, id limit $2
 ), lease as materialized (
-  select nextval('{l}.claim_seq') as token, (select id from {s}.session where id = $1 and ended_at is null) as session
+  select nextval('{l}.claim_seq') as token, (select id from {s}.session where id = $3 and ended_at is null) as session
   where exists (select 1 from due)
 ), leased as (
-  update {s}.alert a set attempt = a.attempt + 1, token = lease.token, session = lease.session,
+  update {s}.message m set attempt = m.attempt + 1, token = lease.token, session = lease.session,
     due_at = now() + $4::bigint * interval '1 microsecond'
-  from due, lease where a.id = due.id returning a.id, a.token, a.sink, a.key, a.attempt, a.letter, due.n, due.place
+  from due, lease where m.id = due.id returning m.id, m.token, m.sink, m.key, m.attempt, m.letters, due.due_at
 )
-select a.id, a.token, a.sink, a.key, a.attempt, ` + letterColumns + `
-from leased a join {s}.letter l on l.id = a.letter order by a.n, a.place`
+select id, token, sink, key, attempt, letters from leased order by due_at, id`
 
 	// A failed delivery comes due again after so many microseconds.
-	settleAlerts = `update {s}.alert a set token = null, session = null, delivered_at = case when t.delivered then now() end,
-  due_at = case when not t.delivered then now() + t.after * interval '1 microsecond' end, error = t.error
-from unnest($1::bigint[], $2::bigint[], $3::bool[], $4::bigint[], $5::text[]) t (id, token, delivered, after, error)
-where a.id = t.id and a.token = t.token returning t.id, t.token`
-
-	// One that failed waits, and so comes due later than those that were not tried: its error is looked for among the
-	// rows that come due last.
-	selectSinks = `select s.name, p.pending, d.delivered,
-  (select greatest(0, extract(epoch from now() - l.dead_at) * 1000000)::bigint from {s}.alert a join {s}.letter l on l.id = a.letter
-    where a.id = p.oldest),
-  coalesce((select error from (select error, due_at from {s}.alert a where a.sink = s.name and a.due_at is not null
-    order by a.due_at desc limit $1) e where error <> '' order by due_at desc limit 1), '')
-from {s}.sink s
-cross join lateral (select count(*) as pending, min(a.id) as oldest from {s}.alert a where a.sink = s.name and a.due_at is not null) p
-cross join lateral (select count(*) as delivered from {s}.alert a where a.sink = s.name and a.delivered_at is not null) d
-order by s.name`
+	settleMessages = `with settled as (
+  update {s}.message m set token = null, session = null, delivered_at = case when t.delivered then now() end,
+    due_at = case when not t.delivered then now() + t.after * interval '1 microsecond' end, error = t.error
+  from unnest($1::bigint[], $2::bigint[], $3::bool[], $4::bigint[], $5::text[]) t (id, token, delivered, after, error)
+  where m.id = t.id and m.token = t.token returning t.id, t.token, m.sink, m.letters, t.delivered
+), told as (
+  update {s}.sink s set delivered = s.delivered + d.letters
+  from (select sink, sum(letters) as letters from settled where delivered group by sink) d where s.name = d.sink
+)
+select id, token from settled`
 )
 
-const (
-	maxAlertError = 1000 // bytes of a delivery's error that are kept
-	recentAlerts  = 1000 // rows of a sink that are looked at one by one
-)
+const maxAlertError = 1000 // bytes of a delivery's error that are kept
 
-// ClaimAlerts leases due rows of these sinks, those first that have been due for longest.
+// alerting is one claim.
+type alerting struct {
+	store *Store
+	tx    pgx.Tx
+	claim pawl.AlertClaim
+}
+
+// sinkState is what a sink has to do.
+type sinkState struct {
+	name   string
+	window desk.Window
+	now    time.Time
+	fresh  int  // deaths that no message tells of; more than a storm's need not be told apart
+	due    int  // messages, at most as many as are asked for
+	freed  bool // a session that holds leases has ended
+}
+
+func scanSinkState(rows pgx.Rows) (s sinkState, err error) {
+	return s, rows.Scan(&s.name, &s.window.Since, &s.window.Singles, &s.window.Storm, &s.now, &s.fresh, &s.due, &s.freed)
+}
+
+func (s sinkState) step(claim pawl.AlertClaim) desk.WindowStep {
+	return s.window.Step(s.now, s.fresh, claim.Max-s.due, claim.Storm)
+}
+
+// ClaimAlerts leases due messages of these sinks, those first that have been due for longest.
 func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.AlertTask, error) {
 	if claim.Max < 1 {
 		return nil, &pawl.FieldError{Field: "max", Value: claim.Max, Rule: "must be at least 1"}
@@ -68,21 +92,118 @@ func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.
 	if len(claim.Sinks) == 0 {
 		return nil, nil
 	}
-	var tasks []pawl.AlertTask
-	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		tasks, err = selectRows(ctx, conn, scanTask, s.sql.desk.claimAlerts,
-			int64(claim.Session), claim.Sinks, min(claim.Max, deskBatch), microseconds(pawl.AlertLease))
-		return err
-	})
+	claim.Max, claim.Storm = min(claim.Max, deskBatch), claim.Storm.OrDefault()
+	tasks, err := s.claimAlerts(ctx, claim)
 	if err != nil {
 		return nil, fmt.Errorf("claim alerts: %w", err)
 	}
 	return tasks, nil
 }
 
-func scanTask(rows pgx.Rows) (t pawl.AlertTask, err error) {
-	targets := append([]any{&t.Row, (*int64)(&t.Token), &t.Sink, &t.Key, &t.Attempt}, letterTargets(&t.Letter)...)
-	return t, rows.Scan(targets...)
+func (s *Store) claimAlerts(ctx context.Context, claim pawl.AlertClaim) (tasks []pawl.AlertTask, err error) {
+	var busy []string
+	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		busy, err = s.busySinks(ctx, conn, claim)
+		return err
+	})
+	if err != nil || len(busy) == 0 {
+		return nil, err // the usual answer takes no lock
+	}
+	claim.Sinks = busy
+	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tasks, err = alerting{s, tx, claim}.run(ctx)
+		return err
+	})
+	return tasks, err
+}
+
+// busySinks are those that have something to do now.
+func (s *Store) busySinks(ctx context.Context, q querier, claim pawl.AlertClaim) ([]string, error) {
+	states, err := s.sinkStates(ctx, q, claim)
+	var busy []string
+	for _, state := range states {
+		if state.due > 0 || state.freed || !state.step(claim).Idle(state.window) {
+			busy = append(busy, state.name)
+		}
+	}
+	return busy, err
+}
+
+func (s *Store) sinkStates(ctx context.Context, q querier, claim pawl.AlertClaim) ([]sinkState, error) {
+	return selectRows(ctx, q, scanSinkState, s.sql.desk.selectSinkStates, claim.Sinks, claim.Storm.Deaths+1, claim.Max)
+}
+
+func (a alerting) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	tag, err := a.tx.Exec(ctx, statement, args...)
+	return tag.RowsAffected(), err
+}
+
+func (a alerting) run(ctx context.Context) (all []pawl.AlertTask, err error) {
+	d := a.store.sql.desk
+	if _, err := a.exec(ctx, d.lockSinks, a.claim.Sinks); err != nil {
+		return nil, err
+	}
+	for _, sink := range a.claim.Sinks {
+		if _, err := a.exec(ctx, d.freeMessages, sink); err != nil {
+			return nil, err
+		}
+		if err := a.gather(ctx, sink); err != nil {
+			return nil, err
+		}
+	}
+	states, err := a.store.sinkStates(ctx, a.tx, a.claim)
+	if err != nil {
+		return nil, err
+	}
+	for _, state := range states {
+		if err := a.compose(ctx, state); err != nil {
+			return nil, err
+		}
+		tasks, err := a.lease(ctx, state.name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tasks...)
+	}
+	return all, nil
+}
+
+// compose decides in which messages the fresh deaths of a sink are told of.
+func (a alerting) compose(ctx context.Context, state sinkState) (err error) {
+	step := state.step(a.claim)
+	if step.Idle(state.window) {
+		return nil
+	}
+	if step.Digest {
+		err = a.digest(ctx, state.name)
+	} else if step.Singles > 0 {
+		_, err = a.exec(ctx, a.store.sql.desk.insertSingles, state.name, step.Singles)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = a.exec(ctx, a.store.sql.desk.writeWindow, state.name, step.Next.Since, step.Next.Singles, step.Next.Storm)
+	return err
+}
+
+// lease takes due messages, with what they tell.
+func (a alerting) lease(ctx context.Context, sink string) ([]pawl.AlertTask, error) {
+	var letters []int
+	tasks, err := selectRows(ctx, a.tx, func(rows pgx.Rows) (t pawl.AlertTask, err error) {
+		var n int
+		err = rows.Scan(&t.Row, (*int64)(&t.Token), &t.Sink, &t.Key, &t.Attempt, &n)
+		letters = append(letters, n)
+		return t, err
+	}, a.store.sql.desk.leaseMessages, sink, a.claim.Max, int64(a.claim.Session), microseconds(pawl.AlertLease))
+	if err != nil {
+		return nil, err
+	}
+	for i := range tasks {
+		if err := a.tell(ctx, &tasks[i], letters[i]); err != nil {
+			return nil, err
+		}
+	}
+	return tasks, nil
 }
 
 // SettleAlerts records what became of deliveries.
@@ -100,7 +221,7 @@ func (s *Store) SettleAlerts(ctx context.Context, results []pawl.AlertResult) ([
 	}
 	var settled []lease
 	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		settled, err = selectRows(ctx, conn, scanLease, s.sql.desk.settleAlerts, resultArgs(each)...)
+		settled, err = selectRows(ctx, conn, scanLease, s.sql.desk.settleMessages, resultArgs(each)...)
 		return err
 	})
 	if err != nil {
@@ -120,7 +241,7 @@ func (s *Store) SettleAlerts(ctx context.Context, results []pawl.AlertResult) ([
 	return errs, nil
 }
 
-// lease is a claim on an alert's row.
+// lease is a claim on a message.
 type lease struct{ row, token int64 }
 
 func scanLease(rows pgx.Rows) (l lease, err error) { return l, rows.Scan(&l.row, &l.token) }
@@ -138,25 +259,4 @@ func resultArgs(results []pawl.AlertResult) []any {
 			return storable.Text(r.Error, maxAlertError)
 		}),
 	}
-}
-
-// Sinks counts the rows of every registered sink.
-func (s *Store) Sinks(ctx context.Context) (sinks []pawl.SinkView, err error) {
-	err = s.view(ctx, func(ctx context.Context, q querier) error {
-		sinks, err = selectRows(ctx, q, scanSink, s.sql.desk.selectSinks, recentAlerts)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count alerts: %w", err)
-	}
-	return sinks, nil
-}
-
-func scanSink(rows pgx.Rows) (v pawl.SinkView, err error) {
-	var age *int64
-	err = rows.Scan(&v.Name, &v.Pending, &v.Delivered, &age, &v.LastError)
-	if age != nil {
-		v.OldestAge = time.Duration(*age) * time.Microsecond
-	}
-	return v, err
 }

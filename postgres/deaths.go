@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// A letter that is there already is left untouched and raises no alert. Times are kept in milliseconds. (An "in" that
+	// A letter that is there already is left untouched and raises no alert. A group relapses when the letter before was resolved. Times are kept in milliseconds. (An "in" that
 	// is asked whether it is true is looked up in a hash table, also where joins by hash are off.)
 	insertLetters = `with given as materialized (
   select * from unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[], $9::text[],
@@ -30,12 +30,14 @@ const (
   select id, date_trunc('milliseconds', now()), class, reason, fingerprint, kind, queue, connection, job_id, correlation_id,
     array(select json_array_elements_text(tags::json)), exception_type, attempts, source_message, host, server, version,
     enqueued_at, started_at, previous, message from given
-  on conflict (id) do nothing returning id
+  on conflict (id) do nothing returning id, fingerprint
 ), evidence as (
   insert into {s}.evidence (letter, detail, history, envelope)
   select g.id, g.detail, g.history, g.envelope from given g where (g.id in (select id from fresh)) is true
 ), alerts as (
-  insert into {s}.alert (letter, sink, key, due_at) select f.id, s.name, f.id || '/' || s.name, now() from fresh f, {s}.sink s
+  insert into {s}.alert (letter, sink, regression) select f.id, s.name, coalesce((
+    select l.status = 2 from {s}.letter l where l.fingerprint = f.fingerprint order by l.dead_at desc, l.id desc limit 1), false)
+  from fresh f, {s}.sink s
 )
 select id from fresh`
 

@@ -21,7 +21,10 @@ const (
 	selectLetter = `select ` + letterColumns + `, e.detail, e.history, e.envelope
 from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id = $1`
 
-	deleteAlerts   = `delete from {s}.alert where letter = $1`
+	deleteAlerts = `with gone as (delete from {s}.alert where letter = $1 returning message), emptied as (
+  delete from {s}.message where letters = 1 and id in (select message from gone)
+)
+update {s}.message set letters = letters - 1 where letters > 1 and id in (select message from gone)`
 	deleteEvidence = `delete from {s}.evidence where letter = $1`
 	deleteLetter   = `delete from {s}.letter where id = $1`
 

@@ -17,7 +17,7 @@ type deskStatements struct {
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
 	lockHost, quietHost                                              string
 	lockToCancel, markCancelled, removeFree                          string
-	claimAlerts, settleAlerts, selectSinks                           string
+	alertStatements
 }
 
 func newDeskStatements(s schema) deskStatements {
@@ -33,6 +33,6 @@ func newDeskStatements(s schema) deskStatements {
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
 		lockHost: s.text(lockHost), quietHost: s.text(quietHost),
 		lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
-		claimAlerts: s.text(claimAlerts), settleAlerts: s.text(settleAlerts), selectSinks: s.text(selectSinks),
+		alertStatements: newAlertStatements(s),
 	}
 }

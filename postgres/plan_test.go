@@ -194,9 +194,11 @@ func (s *Store) listPlan(t testing.TB, filter pawl.LetterFilter, after string) s
 func TestDeskPlans(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
-	s.fill(t, manyLetters, `insert into {s}.sink values ('mail'), ('hook')`,
-		`insert into {s}.alert (letter, sink, key, due_at) select id, 'mail', id::text, now() + interval '1 hour' from {s}.letter`,
-		`vacuum analyze {s}.letter`, `vacuum analyze {s}.alert`)
+	s.fill(t, manyLetters, `insert into {s}.sink (name) values ('mail'), ('hook')`,
+		`insert into {s}.message (sink, key, letters, since_at, due_at)
+		select 'mail', g::text, 1, now(), now() + interval '1 hour' from generate_series(1, 20000) g`,
+		`insert into {s}.alert (letter, sink, message) select id, 'mail', row_number() over () from {s}.letter limit 20000`,
+		`vacuum analyze {s}.letter`, `vacuum analyze {s}.alert`, `vacuum analyze {s}.message`)
 	slots, err := s.currentSlots(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -209,9 +211,14 @@ func TestDeskPlans(t *testing.T) {
 		"next letter":      {d.selectNextLetter, "using letter_job"},
 		"forget alerts":    {d.deleteAlerts, "using alert_letter_sink_key"},
 		"forget evidence":  {d.deleteEvidence, "using evidence_pkey"},
-		"due alerts":       {d.claimAlerts, "Index Cond: ((sink = s.name) AND (due_at <= now()))"},
-		"freed alerts":     {d.claimAlerts, "using alert_held"},
-		"settle alerts":    {d.settleAlerts, "using alert_pkey"},
+		"fresh alerts":     {d.selectSinkStates, "using alert_fresh"},
+		"due messages":     {d.leaseMessages, "using message_due"},
+		"freed messages":   {d.freeMessages, "using message_held"},
+		"settle messages":  {d.settleMessages, "using message_pkey"},
+		"single messages":  {d.insertSingles, "using alert_fresh"},
+		"members":          {d.selectMember, "using alert_message"},
+		"alerts of":        {d.selectAlertsOf, "using alert_letter_sink_key"},
+		"relapses":         {d.insertLetters, "using letter_group"},
 		"clear ready":      {s.clearText(clearReady, slots), "using job_ready"},
 		"clear scheduled":  {s.clearText(clearScheduled, slots), "using job_due"},
 		"attempts cleared": {s.clearText(clearReady, slots), "using attempt_pkey"},

@@ -7,49 +7,63 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 	"github.com/pawljobs/pawl/internal/storable"
 )
 
 const (
-	anyDue = `select id from pawl_alert where sink = ? and due_at <= ? limit 1`
+	// What is waiting is counted no further than the answer matters.
+	selectSinkState = `select window_at, singles, storm,
+  (select count(*) from (select 1 from pawl_alert where sink = ?1 and message is null limit ?3)),
+  (select count(*) from (select 1 from pawl_message where sink = ?1 and due_at <= ?2 limit ?4))
+from pawl_sink where name = ?1`
 
-	selectDueAlerts = `select a.id, a.sink, a.key, a.attempt + 1, ` + letterColumns + `
-from pawl_alert a join pawl_letter l on l.id = a.letter where a.sink = ? and a.due_at <= ? order by a.due_at, a.id limit ?`
+	writeWindow = `update pawl_sink set window_at = ?, singles = ?, storm = ? where name = ?`
 
-	leaseAlert = `update pawl_alert set attempt = attempt + 1, token = ?, session = ?, due_at = ? where id = ?`
-	alertSent  = `update pawl_alert set token = null, session = null, due_at = null, delivered_at = ?, error = '' where id = ? and token = ?`
-	// What a session that has ended was delivering is due at once: it may have been delivered.
-	freeAlerts  = `update pawl_alert set token = null, session = null, due_at = ?2 where session = ?1`
-	alertFailed = `update pawl_alert set token = null, session = null, due_at = ?, error = ? where id = ? and token = ?`
+	selectDueMessages = `select id, key, attempt + 1, letters from pawl_message where sink = ? and due_at <= ? order by due_at, id limit ?`
 
-	countAlerts = `with pending as (select count(*) as n, min(id) as oldest from pawl_alert where sink = ?1 and due_at is not null)
-select p.n,
-  (select l.dead_at from pawl_alert a join pawl_letter l on l.id = a.letter where a.id = p.oldest),
-  (select count(*) from pawl_alert where sink = ?1 and delivered_at is not null),
-  coalesce((select error from (
-    select error, due_at from pawl_alert where sink = ?1 and due_at is not null order by due_at desc limit ?2
-  ) where error <> '' order by due_at desc limit 1), '')
-from pending p`
+	leaseMessage = `update pawl_message set attempt = attempt + 1, token = ?, session = ?, due_at = ? where id = ?`
+	messageSent  = `update pawl_message set token = null, session = null, due_at = null, delivered_at = ?, error = '' where id = ? and token = ?
+returning sink, letters`
+	messageFailed = `update pawl_message set token = null, session = null, due_at = ?, error = ? where id = ? and token = ?`
+	// What a session that has ended was delivering is due at once. Its token stays: it may have been delivered.
+	freeMessages = `update pawl_message set session = null, due_at = ?2 where session = ?1`
 )
 
 // maxAlertError bounds what is kept of a delivery's error, in bytes.
 const maxAlertError = 1000
 
-// ClaimAlerts leases due rows of these sinks, those first that have been due for longest.
+// alerting is one claim.
+type alerting struct {
+	x     execer
+	claim pawl.AlertClaim
+	at    int64
+}
+
+// sinkState is what a sink has to do.
+type sinkState struct {
+	window desk.Window
+	fresh  int // deaths that no message tells of; more than a storm's need not be told apart
+	due    int // messages, at most as many as are asked for
+}
+
+// ClaimAlerts leases due messages of these sinks, those first that have been due for longest.
 func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.AlertTask, error) {
 	if claim.Max < 1 {
 		return nil, &pawl.FieldError{Field: "max", Value: claim.Max, Rule: "must be at least 1"}
 	}
-	due, err := s.dueSinks(ctx, claim.Sinks)
+	claim.Max, claim.Storm = min(claim.Max, batch), claim.Storm.OrDefault()
+	busy, err := s.busySinks(ctx, claim)
 	if err != nil {
 		return nil, fmt.Errorf("claim alerts: %w", err)
 	}
-	if len(due) == 0 {
+	if len(busy) == 0 {
 		return nil, nil // the usual answer takes no lock
 	}
 	var tasks []pawl.AlertTask
 	err = s.write(ctx, func(ctx context.Context, w *writer) (err error) {
-		tasks, err = claimAlerts(ctx, w, claim.Session, due, min(claim.Max, batch), now())
+		a := alerting{w, claim, now()}
+		tasks, err = a.run(ctx, busy)
 		return err
 	})
 	if err != nil {
@@ -58,48 +72,108 @@ func (s *Store) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.
 	return tasks, nil
 }
 
-func (s *Store) dueSinks(ctx context.Context, sinks []string) (due []string, err error) {
+// busySinks are those that have something to do now.
+func (s *Store) busySinks(ctx context.Context, claim pawl.AlertClaim) (busy []string, err error) {
 	err = s.view(ctx, func(x execer) error {
-		for _, sink := range sinks {
-			_, found, err := selectOne(ctx, x, scanValue[int64], anyDue, sink, now())
+		a := alerting{x, claim, now()}
+		for _, sink := range claim.Sinks {
+			state, _, err := a.state(ctx, sink)
 			if err != nil {
 				return err
 			}
-			if found {
-				due = append(due, sink)
+			if state.due > 0 || !a.step(state).Idle(state.window) {
+				busy = append(busy, sink)
 			}
 		}
 		return nil
 	})
-	return due, err
+	return busy, err
 }
 
-func claimAlerts(ctx context.Context, x execer, session pawl.SessionID, sinks []string, most int, at int64) ([]pawl.AlertTask, error) {
-	token, _, err := selectOne(ctx, x, scanValue[pawl.Token],
+func (a alerting) state(ctx context.Context, sink string) (sinkState, bool, error) {
+	return selectOne(ctx, a.x, func(rows *sql.Rows) (s sinkState, err error) {
+		var since int64
+		err = rows.Scan(&since, &s.window.Singles, &s.window.Storm, &s.fresh, &s.due)
+		s.window.Since = time.UnixMilli(since)
+		return s, err
+	}, selectSinkState, sink, a.at, a.claim.Storm.Deaths+1, a.claim.Max)
+}
+
+func (a alerting) step(state sinkState) desk.WindowStep {
+	return state.window.Step(time.UnixMilli(a.at), state.fresh, a.claim.Max-state.due, a.claim.Storm)
+}
+
+func (a alerting) run(ctx context.Context, sinks []string) ([]pawl.AlertTask, error) {
+	token, _, err := selectOne(ctx, a.x, scanValue[pawl.Token],
 		`update pawl_counter set value = value + 1 where name = 'token' returning value`)
 	if err != nil {
 		return nil, err
 	}
 	var all []pawl.AlertTask
 	for _, sink := range sinks {
-		tasks, err := selectRows(ctx, x, scanTask, selectDueAlerts, sink, at, most)
+		if err := a.compose(ctx, sink); err != nil {
+			return nil, err
+		}
+		tasks, err := a.lease(ctx, sink, token)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, tasks...)
 	}
-	until := at + pawl.AlertLease.Milliseconds()
-	for i := range all {
-		all[i].Token = token
-		if _, err := x.ExecContext(ctx, leaseAlert, int64(token), int64(session), until, all[i].Row); err != nil {
-			return nil, err
-		}
-	}
 	return all, nil
 }
 
-func scanTask(rows *sql.Rows) (t pawl.AlertTask, err error) {
-	return t, rows.Scan(append([]any{&t.Row, &t.Sink, &t.Key, &t.Attempt}, letterTargets(&t.Letter)...)...)
+// compose decides in which messages what waits is told of.
+func (a alerting) compose(ctx context.Context, sink string) error {
+	if err := a.gather(ctx, sink); err != nil {
+		return err
+	}
+	state, found, err := a.state(ctx, sink)
+	if err != nil || !found {
+		return err
+	}
+	step := a.step(state)
+	if step.Idle(state.window) {
+		return nil
+	}
+	if step.Digest {
+		err = a.digest(ctx, sink)
+	} else {
+		err = a.singles(ctx, sink, step.Singles)
+	}
+	if err != nil {
+		return err
+	}
+	w := step.Next
+	_, err = a.x.ExecContext(ctx, writeWindow, w.Since.UnixMilli(), w.Singles, w.Storm, sink)
+	return err
+}
+
+// lease takes due messages, with what they tell.
+func (a alerting) lease(ctx context.Context, sink string, token pawl.Token) ([]pawl.AlertTask, error) {
+	type due struct {
+		task    pawl.AlertTask
+		letters int
+	}
+	found, err := selectRows(ctx, a.x, func(rows *sql.Rows) (d due, err error) {
+		d.task.Sink, d.task.Token = sink, token
+		return d, rows.Scan(&d.task.Row, &d.task.Key, &d.task.Attempt, &d.letters)
+	}, selectDueMessages, sink, a.at, a.claim.Max)
+	if err != nil {
+		return nil, err
+	}
+	until := a.at + pawl.AlertLease.Milliseconds()
+	tasks := make([]pawl.AlertTask, len(found))
+	for i, d := range found {
+		if _, err := a.x.ExecContext(ctx, leaseMessage, int64(token), int64(a.claim.Session), until, d.task.Row); err != nil {
+			return nil, err
+		}
+		if err := a.tell(ctx, &d.task, d.letters); err != nil {
+			return nil, err
+		}
+		tasks[i] = d.task
+	}
+	return tasks, nil
 }
 
 // SettleAlerts records what became of deliveries.
@@ -121,60 +195,33 @@ func (s *Store) SettleAlerts(ctx context.Context, results []pawl.AlertResult) ([
 func settleAlerts(ctx context.Context, x execer, results []pawl.AlertResult, at int64) ([]error, error) {
 	errs := make([]error, len(results))
 	for i, r := range results {
-		var n int64
+		var held bool
 		var err error
 		if r.Delivered {
-			n, err = change(ctx, x, alertSent, at, r.Row, int64(r.Token))
+			held, err = delivered(ctx, x, r, at)
 		} else {
-			due := at + wholeMillis(r.After)
-			n, err = change(ctx, x, alertFailed, due, storable.Text(r.Error, maxAlertError), r.Row, int64(r.Token))
+			var n int64
+			n, err = change(ctx, x, messageFailed, at+wholeMillis(r.After), storable.Text(r.Error, maxAlertError), r.Row, int64(r.Token))
+			held = n > 0
 		}
 		if err != nil {
 			return nil, err
 		}
-		if n == 0 {
+		if !held {
 			errs[i] = fmt.Errorf("alert %d, lease %d: %w", r.Row, r.Token, pawl.ErrLeaseLost)
 		}
 	}
 	return errs, nil
 }
 
-// Sinks counts the rows of every registered sink.
-func (s *Store) Sinks(ctx context.Context) (sinks []pawl.SinkView, err error) {
-	err = s.view(ctx, func(x execer) error {
-		names, err := selectRows(ctx, x, scanValue[string], `select name from pawl_sink order by name`)
-		if err != nil {
-			return err
-		}
-		sinks = make([]pawl.SinkView, len(names))
-		at := now()
-		for i, name := range names {
-			if sinks[i], err = sinkView(ctx, x, name, at); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count alerts: %w", err)
+func delivered(ctx context.Context, x execer, r pawl.AlertResult, at int64) (held bool, err error) {
+	var sink string
+	letters, held, err := selectOne(ctx, x, func(rows *sql.Rows) (n int, err error) {
+		return n, rows.Scan(&sink, &n)
+	}, messageSent, at, r.Row, int64(r.Token))
+	if err != nil || !held {
+		return false, err
 	}
-	return sinks, nil
-}
-
-// recentAlerts bounds in how many of the rows that come due last a sink's last error is looked for. One that failed
-// waits, and so comes due later than those that were not tried.
-const recentAlerts = 1000
-
-func sinkView(ctx context.Context, x execer, name string, at int64) (pawl.SinkView, error) {
-	scan := func(rows *sql.Rows) (v pawl.SinkView, err error) {
-		var oldest time.Time
-		err = rows.Scan(&v.Pending, (*timeColumn)(&oldest), &v.Delivered, &v.LastError)
-		if !oldest.IsZero() {
-			v.OldestAge = max(0, time.UnixMilli(at).Sub(oldest))
-		}
-		return v, err
-	}
-	view, _, err := selectOne(ctx, x, scan, countAlerts, name, recentAlerts)
-	view.Name = name
-	return view, err
+	_, err = x.ExecContext(ctx, `update pawl_sink set delivered = delivered + ? where name = ?`, letters, sink)
+	return true, err
 }

@@ -78,10 +78,13 @@ func insertLetter(ctx context.Context, x execer, l pawl.DeadLetter, at int64) (f
 		return false, err
 	}
 	_, err = x.ExecContext(ctx, `
-		insert into pawl_alert (letter, sink, key, due_at) select ?1, name, ?2 || '/' || name, ?3 from pawl_sink`,
-		l.ID[:], l.ID.String(), at)
+		insert into pawl_alert (letter, sink, regression) select ?1, name, coalesce((`+wasResolved+`), 0) from pawl_sink`,
+		l.ID[:], l.Fingerprint)
 	return true, err
 }
+
+// wasResolved asks whether the letter before this one, in its group, is resolved.
+const wasResolved = `select status = 2 from pawl_letter where fingerprint = ?2 and id <> ?1 order by dead_at desc, id desc limit 1`
 
 func jsonArray[T any](list []T) (string, error) {
 	if len(list) == 0 {

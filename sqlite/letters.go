@@ -188,6 +188,8 @@ func forget(ctx context.Context, x execer, id pawl.ID, by pawl.By, at int64) (bo
 		return false, err
 	}
 	for _, statement := range []string{
+		`update pawl_message set letters = letters - 1 where id in (select message from pawl_alert where letter = ?)`,
+		`delete from pawl_message where letters = 0 and id in (select message from pawl_alert where letter = ?)`,
 		`delete from pawl_alert where letter = ?`,
 		`delete from pawl_evidence where letter = ?`,
 		`delete from pawl_letter where id = ?`,

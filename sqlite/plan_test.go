@@ -165,9 +165,25 @@ func TestQueuePlans(t *testing.T) {
 func TestAlertAndAuditPlans(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
-	checkPlan(t, "is any due", plan(t, s, anyDue, "mail", 1), "COVERING INDEX pawl_alert_due (sink=? AND due_at<?)", sorts)
-	checkPlan(t, "due", plan(t, s, selectDueAlerts, "mail", 1, 2), "pawl_alert_due (sink=? AND due_at<?)", sorts)
-	checkPlan(t, "sink", plan(t, s, countAlerts, "mail", 2), "pawl_alert_sent (sink=?)", "SCAN pawl_alert", sorts)
+	for name, c := range map[string]struct {
+		query, index string
+		args         []any
+	}{
+		"state, fresh":    {selectSinkState, "COVERING INDEX pawl_alert_fresh (sink=? AND message=?)", []any{"mail", 1, 31, 4}},
+		"state, due":      {selectSinkState, "COVERING INDEX pawl_message_due (sink=? AND due_at<?)", []any{"mail", 1, 31, 4}},
+		"due":             {selectDueMessages, "pawl_message_due (sink=? AND due_at<?)", []any{"mail", 1, 4}},
+		"first fresh":     {selectFresh, "pawl_alert_fresh (sink=? AND message=?)", []any{"mail", 4}},
+		"exhausted":       {selectExhausted, "pawl_message_due (sink=?", []any{"mail", 6}},
+		"open members":    {countOpenMembers, "pawl_alert_message (message=?)", []any{"mail", 6}},
+		"member":          {selectMember, "pawl_alert_message (message=?)", []any{1}},
+		"sink, fresh":     {countAlerts, "pawl_alert_fresh (sink=?", []any{"mail"}},
+		"sink, messages":  {countAlerts, "pawl_message_due (sink=? AND due_at>?)", []any{"mail"}},
+		"alerts of":       {selectAlertsOf, "sqlite_autoindex_pawl_alert_1 (letter=?)", []any{[]byte("x")}},
+		"freed":           {freeMessages, "pawl_message_leased (session=?)", []any{1, 2}},
+		"was it resolved": {strings.NewReplacer("?1", "x'00'", "?2", "'f'").Replace(wasResolved), "pawl_letter_group (fingerprint=?)", nil},
+	} {
+		checkPlan(t, name, plan(t, s, c.query, c.args...), c.index, "SCAN pawl_")
+	}
 	query, args, _, err := auditQuery(pawl.AuditFilter{Subject: "queue q"}, pawl.Page{})
 	if err != nil {
 		t.Fatal(err)

@@ -231,7 +231,7 @@ func finishSession(ctx context.Context, x execer, session pawl.SessionID, at, se
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if _, err := x.ExecContext(ctx, freeAlerts, int64(session), at); err != nil {
+	if _, err := x.ExecContext(ctx, freeMessages, int64(session), at); err != nil {
 		return false, fmt.Errorf("free alerts: %w", err)
 	}
 	info, _, err := selectOne(ctx, x, scanValue[string], selectInfo, int64(session))

@@ -58,9 +58,9 @@ func alertPerSink(f *fixture) {
 		sinks = append(sinks, task.Sink)
 		f.equal("attempt", task.Attempt, 1)
 		f.holds("the token is drawn", task.Token != 0)
-		f.equal("letter", task.Letter.ID, letter.ID)
-		f.equal("message in the letter", task.Letter.Message, letter.Message)
-		f.equal("reason in the letter", task.Letter.Reason, letter.Reason)
+		f.equal("letter", task.Letters[0].ID, letter.ID)
+		f.equal("message in the letter", task.Letters[0].Message, letter.Message)
+		f.equal("reason in the letter", task.Letters[0].Reason, letter.Reason)
 	}
 	slices.Sort(sinks)
 	f.equal("sinks", sinks, []string{"hook", "mail"})
@@ -72,14 +72,14 @@ func lateSink(f *fixture) {
 	b := f.host("b", "mail")
 	f.equal("alerts of the early death", len(f.claimAlerts(b, "mail")), 0)
 	letter := f.dead(a)
-	f.equal("letter", f.oneAlert(b, "mail").Letter.ID, letter.ID)
+	f.equal("letter", f.oneAlert(b, "mail").Letters[0].ID, letter.ID)
 }
 
 func sinksStay(f *fixture) {
 	a := f.host("a")
 	f.closeSession(f.host("b", "mail"))
 	letter := f.dead(a)
-	f.equal("letter", f.oneAlert(f.host("c", "mail"), "mail").Letter.ID, letter.ID)
+	f.equal("letter", f.oneAlert(f.host("c", "mail"), "mail").Letters[0].ID, letter.ID)
 }
 
 func alertsLeased(f *fixture) {
@@ -132,7 +132,7 @@ func alertsBounded(f *fixture) {
 	f.ok("claim alerts", err)
 	got := map[string][]pawl.ID{}
 	for _, task := range tasks {
-		got[task.Sink] = append(got[task.Sink], task.Letter.ID)
+		got[task.Sink] = append(got[task.Sink], task.Letters[0].ID)
 	}
 	f.equal("oldest first", got, map[string][]pawl.ID{"mail": want[:3], "hook": want[:3]})
 }

@@ -35,7 +35,7 @@ func deathIsOne(f *fixture) {
 	for _, sink := range []string{"mail", "hook"} {
 		tasks := f.claimAlerts(session, sink)
 		f.equal("alerts", len(tasks), 1)
-		f.equal("letter of the alert", tasks[0].Letter.ID, letter.ID)
+		f.equal("letter of the alert", tasks[0].Letters[0].ID, letter.ID)
 	}
 }
 

@@ -267,6 +267,10 @@ func (f *Faulty) SettleAlerts(ctx context.Context, results []pawl.AlertResult) (
 	return ask(ctx, f, "SettleAlerts", func() ([]error, error) { return f.operator.SettleAlerts(ctx, results) })
 }
 
+func (f *Faulty) AlertsOf(ctx context.Context, letter pawl.ID) ([]pawl.AlertView, error) {
+	return ask(ctx, f, "AlertsOf", func() ([]pawl.AlertView, error) { return f.operator.AlertsOf(ctx, letter) })
+}
+
 func (f *Faulty) Sinks(ctx context.Context) ([]pawl.SinkView, error) {
 	return ask(ctx, f, "Sinks", func() ([]pawl.SinkView, error) { return f.operator.Sinks(ctx) })
 }

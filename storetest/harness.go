@@ -82,6 +82,8 @@ func groups() []group {
 		{"Moves", movePromises()},
 		{"Redrive", redrivePromises()},
 		{"Alerts", alertPromises()},
+		{"Storms", stormPromises()},
+		{"Late alerts", latePromises()},
 		{"Controls", controlPromises()},
 		{"Jobs", jobPromises()},
 		{"Cancel", cancelPromises()},

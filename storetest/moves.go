@@ -203,7 +203,7 @@ func forget(f *fixture) {
 	f.equal("letters", letterIDs(f.letters(pawl.LetterFilter{})), []pawl.ID{other.ID})
 	tasks := f.claimAlerts(session, "mail") // an alert has nothing to tell without its letter
 	f.equal("alerts", len(tasks), 1)
-	f.equal("letter of the alert", tasks[0].Letter.ID, other.ID)
+	f.equal("letter of the alert", tasks[0].Letters[0].ID, other.ID)
 	claimed := f.claimOne(session) // the redriven job lives on, and has nobody to tell of its end
 	f.equal("job", claimed.ID, job)
 	f.settle(session, end(claimed, pawl.Done{}))

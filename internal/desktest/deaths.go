@@ -117,8 +117,8 @@ func alertsOfClosedAndForgotten(t *testing.T, open Opener) {
 	tasks, err := d.ClaimAlerts(t.Context(), claim)
 	d.OK("claim", err)
 	d.Equal("tasks", len(tasks), 1)
-	d.Equal("letter", tasks[0].Letter.ID, closed.ID)
-	d.Equal("status", tasks[0].Letter.Status, pawl.StatusResolved)
+	d.Equal("letter", tasks[0].Letters[0].ID, closed.ID)
+	d.Equal("status", tasks[0].Letters[0].Status, pawl.StatusResolved)
 	d.Equal("key", tasks[0].Key, closed.ID.String()+"/mail")
 	errs, err = d.SettleAlerts(t.Context(), []pawl.AlertResult{
 		{Row: early[0].Row, Token: early[0].Token, Delivered: true},
@@ -175,7 +175,7 @@ func alertsClaimedAtOnce(t *testing.T, open Opener) {
 	for n := range claimers {
 		group.Go(func() {
 			for {
-				tasks, err := d.ClaimAlerts(t.Context(), pawl.AlertClaim{Session: session, Sinks: []string{"hook", "mail"}, Max: 4})
+				tasks, err := d.ClaimAlerts(t.Context(), pawl.AlertClaim{Session: session, Sinks: []string{"hook", "mail"}, Max: 4, Storm: pawl.Storm{Deaths: letters}})
 				if err != nil || len(tasks) == 0 {
 					failures[n] = err
 					return
