@@ -84,11 +84,14 @@ const (
 	ActionResolve Action = "resolve"
 	ActionDiscard Action = "discard"
 	ActionReopen  Action = "reopen"
+	ActionNote    Action = "note" // and nothing else
 	ActionForget  Action = "forget"
 	ActionClear   Action = "clear" // a queue
 	ActionSwitch  Action = "switch"
 	ActionPause   Action = "pause"
 	ActionCancel  Action = "cancel"  // a job
+	ActionRunNow  Action = "run-now" // a scheduled job
+	ActionDelete  Action = "delete"  // a job
 	ActionQuiet   Action = "quiet"   // a host
 	ActionOutcome Action = "outcome" // the system writes back what became of a redrive
 )
@@ -110,7 +113,7 @@ type Move struct {
 	Outcome RedriveOutcome
 }
 
-// To is the status that the move leads to.
+// To is the status that the move leads to; ActionNote leaves it as it is.
 func (m Move) To() Status {
 	switch m.Action {
 	case ActionRedrive, ActionRetry:
@@ -130,9 +133,11 @@ func (m Move) To() Status {
 
 // Allowed says whether a letter in this state may be moved so: an open failure may be redriven, retried, resolved and
 // discarded; a closed one, and one whose redrive was cancelled, may be reopened; the outcome of a redrive is written
-// once.
+// once. A note may be put on any.
 func (m Move) Allowed(status Status, outcome RedriveOutcome, newJob ID) error {
 	switch {
+	case m.Action == ActionNote:
+		return nil
 	case m.Action == ActionOutcome:
 		if status == StatusRedriven && outcome == RedrivePending {
 			return nil
@@ -218,9 +223,17 @@ type Jobs interface {
 	// then ends, in whatever way except done or by a death of its own, or its host dies, the job is removed, also where
 	// it would have been retried. A redrive that is cancelled so is written back to its letter as cancelled.
 	CancelJobs(ctx context.Context, ids []ID, by By) ([]Cancelled, error)
+	// RunJobsNow makes scheduled jobs ready, behind those of their queues that are, each audited; result i belongs to id i,
+	// and a refused one does not stop the others: ErrNotFound, or ErrConflict when it is not scheduled. At most MaxCancel
+	// at a time. A switch or a pause holds them back as any other.
+	RunJobsNow(ctx context.Context, ids []ID, by By) ([]error, error)
+	// DeleteJobs removes jobs that have not ended at once, as ClearQueue does, also where a handler runs: what it ends with
+	// is refused then. CancelJobs asks it to stop first. Each is audited; result i belongs to id i: ErrNotFound, or
+	// ErrConflict when it has ended. At most MaxCancel at a time.
+	DeleteJobs(ctx context.Context, ids []ID, by By) ([]error, error)
 }
 
-// MaxCancel is how many jobs one call cancels.
+// MaxCancel is how many jobs one call cancels, makes ready or deletes.
 const MaxCancel = 1000
 
 // Cancelled is what became of one job that was to be cancelled.

@@ -37,6 +37,16 @@ func (d *Desk) ReopenMany(ctx context.Context, letters []pawl.ID, by pawl.By, no
 	return d.moveAll(ctx, pawl.ActionReopen, letters, by, note)
 }
 
+// Note replaces the note of a letter, whatever its status.
+func (d *Desk) Note(ctx context.Context, letter pawl.ID, by pawl.By, note string) error {
+	return d.NoteMany(ctx, []pawl.ID{letter}, by, note).Err()
+}
+
+// NoteMany puts a note on each of the letters. One that is refused does not stop the others.
+func (d *Desk) NoteMany(ctx context.Context, letters []pawl.ID, by pawl.By, note string) Results {
+	return d.moveAll(ctx, pawl.ActionNote, letters, by, note)
+}
+
 func (d *Desk) moveAll(ctx context.Context, action pawl.Action, letters []pawl.ID, by pawl.By, note string) Results {
 	by, err := acting(by)
 	if err != nil {

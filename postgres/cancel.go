@@ -140,19 +140,10 @@ func (c *canceling) refuse(ctx context.Context, tx pgx.Tx, ids []pawl.ID) error 
 			c.results[id] = desk.CancelRefused(id, "")
 		}
 	}
-	if len(rest) == 0 || len(c.slots.live) == 0 {
-		return nil
+	ended, err := c.store.endedStates(ctx, tx, rest, c.slots)
+	for id, state := range ended {
+		c.results[id] = desk.CancelRefused(id, state)
 	}
-	rows, err := tx.Query(ctx, c.store.inEachSlot(c.slots, selectEndedState, " union all "), rest)
-	if err != nil {
-		return err
-	}
-	var id idColumn
-	var state pawl.JobState
-	_, err = pgx.ForEachRow(rows, []any{&id, (*string)(&state)}, func() error {
-		c.results[pawl.ID(id)] = desk.CancelRefused(pawl.ID(id), state)
-		return nil
-	})
 	return err
 }
 

@@ -16,7 +16,7 @@ type deskStatements struct {
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
 	lockHost, quietHost                                              string
-	lockToCancel, markCancelled, removeFree                          string
+	runNow, deleteJobs, lockToCancel, markCancelled, removeFree      string
 	alertStatements
 }
 
@@ -32,7 +32,7 @@ func newDeskStatements(s schema) deskStatements {
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
 		lockHost: s.text(lockHost), quietHost: s.text(quietHost),
-		lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
+		runNow: s.text(runNow), deleteJobs: s.text(deleteJobs), lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
 		alertStatements: newAlertStatements(s),
 	}
 }

@@ -219,6 +219,8 @@ func TestDeskPlans(t *testing.T) {
 		"members":          {d.selectMember, "using alert_message"},
 		"alerts of":        {d.selectAlertsOf, "using alert_letter_sink_key"},
 		"relapses":         {d.insertLetters, "using letter_group"},
+		"run now":          {d.runNow, "using job_pkey"},
+		"delete jobs":      {d.deleteJobs, "using job_pkey"},
 		"clear ready":      {s.clearText(clearReady, slots), "using job_ready"},
 		"clear scheduled":  {s.clearText(clearScheduled, slots), "using job_due"},
 		"attempts cleared": {s.clearText(clearReady, slots), "using attempt_pkey"},

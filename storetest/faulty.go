@@ -198,6 +198,14 @@ func (f *Faulty) CancelJobs(ctx context.Context, ids []pawl.ID, by pawl.By) ([]p
 	return ask(ctx, f, "CancelJobs", func() ([]pawl.Cancelled, error) { return f.operator.CancelJobs(ctx, ids, by) })
 }
 
+func (f *Faulty) RunJobsNow(ctx context.Context, ids []pawl.ID, by pawl.By) ([]error, error) {
+	return ask(ctx, f, "RunJobsNow", func() ([]error, error) { return f.operator.RunJobsNow(ctx, ids, by) })
+}
+
+func (f *Faulty) DeleteJobs(ctx context.Context, ids []pawl.ID, by pawl.By) ([]error, error) {
+	return ask(ctx, f, "DeleteJobs", func() ([]error, error) { return f.operator.DeleteJobs(ctx, ids, by) })
+}
+
 func (f *Faulty) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([]pawl.Recorded, error) {
 	return ask(ctx, f, "RecordDeaths", func() ([]pawl.Recorded, error) { return f.operator.RecordDeaths(ctx, letters) })
 }

@@ -87,6 +87,7 @@ func groups() []group {
 		{"Controls", controlPromises()},
 		{"Jobs", jobPromises()},
 		{"Cancel", cancelPromises()},
+		{"JobActs", jobActPromises()},
 	}
 }
 

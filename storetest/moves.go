@@ -17,6 +17,7 @@ func movePromises() []promise {
 		{name: "one refused move does not stop the others", check: moveBatch},
 		{name: "evidence is untouched by moves", check: movesKeepEvidence},
 		{name: "forgetting removes the letter only", check: forget},
+		{name: "a note changes nothing else, and may be put on any letter", check: notesPut},
 		{name: "forgetting is audited, and false when there was none", check: forgetAudited},
 		{name: "the audit trail is listed newest first, by filter and page", check: auditListed},
 	}
@@ -100,6 +101,22 @@ func (f *fixture) moveAllowed(what string, letter pawl.DeadLetter, move pawl.Mov
 		f.equal(fmt.Sprintf("%s: error %v is %v", what, got, sentinel), is(got, sentinel), is(want, sentinel))
 	}
 	f.equal(what+": letter", after, letter)
+}
+
+func notesPut(f *fixture) {
+	session := f.host("a")
+	for _, state := range []string{"dead", "resolved", "discarded", "succeeded", "died again", "cancelled"} {
+		letter := f.letterIn(session, state)
+		f.move(pawl.Move{Letter: letter.ID, Action: pawl.ActionNote, Note: "asked the bank"})
+		letter.Note = "asked the bank"
+		f.equal("a letter that is "+state, f.letter(letter.ID), letter)
+		entry := f.audit(pawl.AuditFilter{Subject: letter.ID.String()})[0]
+		f.equal("action", entry.Action, pawl.ActionNote)
+		f.equal("to", entry.To, letter.Status.String())
+	}
+	letter := f.dead(session)
+	f.fails("no note", f.tryMove(pawl.Move{Letter: letter.ID, Action: pawl.ActionNote}), pawl.ErrInvalid)
+	f.fails("no letter", f.tryMove(pawl.Move{Letter: pawl.NewID(), Action: pawl.ActionNote, Note: "x"}), pawl.ErrNotFound)
 }
 
 func movesAudited(f *fixture) {

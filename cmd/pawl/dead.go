@@ -20,6 +20,7 @@ A letter is an open failure until somebody decides:
   resolve   close it: it was dealt with in another way
   discard   close it: it is not worth dealing with
   reopen    take a closing back
+  note      write something on it, whatever its status
   forget    remove the letter and its evidence
 
 Each decision goes into the audit trail (pawl audit list).`
@@ -27,7 +28,7 @@ Each decision goes into the audit trail (pawl audit list).`
 func (p *program) deadCommand() *cobra.Command {
 	return noun("dead", "Look at jobs that died, and redrive or close them", deadHelp,
 		p.deadGroups(), p.deadList(), p.deadShow(),
-		p.deadRedrive(), p.deadRetry(), p.deadResolve(), p.deadDiscard(), p.deadReopen(), p.deadForget())
+		p.deadRedrive(), p.deadRetry(), p.deadResolve(), p.deadDiscard(), p.deadReopen(), p.deadNote(), p.deadForget(), p.deadExport())
 }
 
 func (p *program) deadList() *cobra.Command {
@@ -69,14 +70,7 @@ func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFi
 		return err
 	}
 	filter.OldestFirst = p.printer.mode == modePlain
-	letters := pages[pawl.DeadLetter]{limit: limit, after: page.after}
-	letters.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.DeadLetter, string, error) {
-		found, err := s.Letters(ctx, filter, page)
-		if err != nil {
-			return nil, "", err
-		}
-		return found.Letters, found.Next, nil
-	}
+	letters := letterPages(s, filter, limit, page.after)
 	count, err := printList(p.printer, letterListing(len(filter.Status) != 1, p.noLetters(filter)), letters.all(ctx))
 	if err != nil {
 		return err
@@ -88,6 +82,19 @@ func (p *program) listLetters(ctx context.Context, s store, filter pawl.LetterFi
 		p.printer.say("Look at one and see what to do: %s dead show ID", p.invocation())
 	}
 	return nil
+}
+
+// letterPages walks the letters that a filter picks.
+func letterPages(s store, filter pawl.LetterFilter, limit int, after string) *pages[pawl.DeadLetter] {
+	letters := &pages[pawl.DeadLetter]{limit: limit, after: after}
+	letters.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.DeadLetter, string, error) {
+		found, err := s.Letters(ctx, filter, page)
+		if err != nil {
+			return nil, "", err
+		}
+		return found.Letters, found.Next, nil
+	}
+	return letters
 }
 
 // openOnly is what is listed unless something else is asked for.
@@ -167,11 +174,7 @@ The payload is shown with --payload only: it may hold what not everybody should 
 			return p.missing(ctx, s, "show dead letter", id, err)
 		}
 		if p.json {
-			detail := letterDetail{viewLetter(letter), letter.Detail, viewAttempts(letter.History), len(letter.Envelope), nil}
-			if payload {
-				detail.Payload = viewPayload(letter.Envelope)
-			}
-			return p.printer.object(detail)
+			return p.printer.object(detailOf(letter, payload))
 		}
 		p.showLetter(letter, payload)
 		return nil

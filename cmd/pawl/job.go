@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const jobHelp = `Jobs: enqueue one, list them, look at one.
+const jobHelp = `Jobs: enqueue one, list them, look at one; cancel, run now or delete.
 
 A job that has ended is found for as long as the store keeps history. One that died has a dead letter: pawl dead list.`
 
 func (p *program) jobCommand() *cobra.Command {
-	return noun("job", "Enqueue jobs and look at them", jobHelp, p.jobEnqueue(), p.jobList(), p.jobShow())
+	return noun("job", "Enqueue jobs, look at them and act on them", jobHelp,
+		p.jobEnqueue(), p.jobList(), p.jobShow(), p.jobCancel(), p.jobRunNow(), p.jobDelete())
 }
 
 var allStates = []pawl.JobState{

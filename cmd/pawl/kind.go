@@ -16,7 +16,7 @@ const kindHelp = `Kinds: the kill switch. A kind that is switched off keeps its 
 A kind that starts off runs only where someone has switched that exact name on.`
 
 func (p *program) kindCommand() *cobra.Command {
-	return noun("kind", "Switch kinds of jobs on and off", kindHelp, p.kindList(), p.kindSwitch(true), p.kindSwitch(false))
+	return noun("kind", "Switch kinds of jobs on and off", kindHelp, p.kindList(), p.kindShow(), p.kindSwitch(true), p.kindSwitch(false))
 }
 
 // kindRow is a kind that somebody knows: a host, or a switch.

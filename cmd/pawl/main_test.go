@@ -36,11 +36,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status":  expectStatus,
-			"capture": capture,
-			"masked":  masked,
-			"json":    maskedStatus,
-			"lines":   lines,
+			"status":     expectStatus,
+			"capture":    capture,
+			"capture-id": captureID,
+			"masked":     masked,
+			"json":       maskedStatus,
+			"lines":      lines,
 		},
 	})
 }
@@ -54,6 +55,14 @@ func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got := statusOf(err); got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+}
+
+// capture-id NAME: keeps the first id in what was printed last.
+func captureID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: capture-id NAME")
+	}
+	ts.Setenv(args[0], masks[0].pattern.FindString(ts.ReadFile("stdout")))
 }
 
 // json N FILE command…: as masked, of a command that must end with exit status N.

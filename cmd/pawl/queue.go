@@ -14,7 +14,7 @@ const queueHelp = `Queues: what waits where. They are compared bytewise, and tha
 
 func (p *program) queueCommand() *cobra.Command {
 	return noun("queue", "Look at queues; pause, resume and clear them", queueHelp,
-		p.queueList(), p.queuePause(true), p.queuePause(false), p.queueClear())
+		p.queueList(), p.queueShow(), p.queuePause(true), p.queuePause(false), p.queueClear())
 }
 
 func (p *program) queueList() *cobra.Command {

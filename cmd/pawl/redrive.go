@@ -125,6 +125,28 @@ func (p *program) deadReopen() *cobra.Command {
 		"Make a letter that was resolved or discarded, or whose redrive was cancelled, an open failure again.", "why")
 }
 
+func (p *program) deadNote() *cobra.Command {
+	var note string
+	command := &cobra.Command{
+		Use:     "note ID… --note TEXT",
+		Short:   "Write a note on a letter, and change nothing else",
+		Long:    "Write a note on a letter, whatever its status, and change nothing else. It replaces the one that was there." + idsHelp + "note - --note TEXT",
+		Example: "  pawl dead note 01890a5d-ac96-874b-bcce-b302099a8057 --note 'asked the bank, ticket 4711'",
+	}
+	command.Flags().StringVar(&note, "note", "", "the `TEXT`")
+	act := letterAct{action: pawl.ActionNote, past: "noted"}
+	act.check = func([]pawl.ID) error {
+		if note == "" {
+			return &pawl.FieldError{Field: "note", Value: note, Rule: "must not be empty: --note TEXT"}
+		}
+		return nil
+	}
+	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+		return desk.NoteMany(ctx, ids, by, note)
+	}
+	return act.wire(p, command)
+}
+
 // closing makes a command that changes a letter's status and nothing else.
 func (p *program) closing(action pawl.Action, past, short, long, noteHelp string) *cobra.Command {
 	var note string

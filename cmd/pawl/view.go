@@ -130,6 +130,14 @@ type letterDetail struct {
 	Payload      *payloadView  `json:"payload,omitempty"` // with --payload only
 }
 
+func detailOf(l pawl.DeadLetter, payload bool) letterDetail {
+	detail := letterDetail{viewLetter(l), l.Detail, viewAttempts(l.History), len(l.Envelope), nil}
+	if payload {
+		detail.Payload = viewPayload(l.Envelope)
+	}
+	return detail
+}
+
 type jobView struct {
 	ID          pawl.ID       `json:"id"`
 	Kind        string        `json:"kind"`

@@ -34,7 +34,8 @@ servers with their queues, number of kinds.`,
 			return err
 		}),
 	}
-	return noun("host", "Look at the hosts that run jobs", "Hosts: the processes that run jobs.", list)
+	return noun("host", "Look at the hosts that run jobs, and make one quiet", "Hosts: the processes that run jobs.",
+		list, p.hostShow(), p.hostQuiet())
 }
 
 type serverView struct {
@@ -53,6 +54,7 @@ type hostView struct {
 	Servers  []serverView   `json:"servers"`
 	Busy     int            `json:"busy"`
 	Draining bool           `json:"draining"`
+	Quiet    bool           `json:"quiet"`
 	OpenedAt stamp          `json:"opened_at"`
 	BeatAt   stamp          `json:"beat_at"`
 	Live     bool           `json:"live"`
@@ -62,7 +64,7 @@ func viewHost(h pawl.HostView) hostView {
 	view := hostView{
 		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks),
 		[]serverView{},
-		h.Busy, h.Draining, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
+		h.Busy, h.Draining, h.Quiet, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
 	}
 	for _, server := range h.Servers {
 		view.Servers = append(view.Servers, serverView{server.Name, list(server.Queues), server.Workers})
@@ -160,9 +162,9 @@ In a pipe, tab-separated: id, time, who, door, action, subject, from, to, why, o
 		Args:    needs("", 0, 0),
 	}
 	flags := list.Flags()
-	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"queue NAME\" or \"kind NAME\"")
+	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\" or \"host SESSION\"")
 	flags.StringVar(&filter.Who, "who", "", "by this person or program")
-	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, forget, clear, switch, pause or outcome")
+	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, pause, cancel, run-now, delete, quiet or outcome")
 	addFlag(flags, &filter.Since, "since", "TIME", "at or after this time, or at most this long ago (90m, 7d)", parsePast)
 	page.add(list)
 	list.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {

@@ -63,6 +63,10 @@ func CheckMove(m pawl.Move) error {
 	case pawl.ActionRedrive, pawl.ActionRetry:
 		runs = true
 	case pawl.ActionResolve, pawl.ActionDiscard, pawl.ActionReopen:
+	case pawl.ActionNote:
+		if m.Note == "" {
+			return &pawl.FieldError{Field: "note", Value: m.Note, Rule: "must not be empty"}
+		}
 	case pawl.ActionOutcome:
 		switch m.Outcome {
 		case pawl.RedriveSucceeded, pawl.RedriveDiedAgain, pawl.RedriveCancelled:
@@ -70,7 +74,7 @@ func CheckMove(m pawl.Move) error {
 			return &pawl.FieldError{Field: "outcome", Value: m.Outcome, Rule: "must be succeeded, died again or cancelled"}
 		}
 	default:
-		return &pawl.FieldError{Field: "action", Value: m.Action, Rule: "must be redrive, retry, resolve, discard, reopen or outcome"}
+		return &pawl.FieldError{Field: "action", Value: m.Action, Rule: "must be redrive, retry, resolve, discard, reopen, note or outcome"}
 	}
 	switch {
 	case runs && m.Push == nil && m.NewJob.IsZero():

@@ -20,7 +20,9 @@ type Fate struct {
 // Moved is the fate after a move that is allowed; newJob is the job of a redrive. A letter that is reopened still says
 // what became of its redrive.
 func (f Fate) Moved(m pawl.Move, newJob pawl.ID, at time.Time) Fate {
-	f.Status = m.To()
+	if m.Action != pawl.ActionNote {
+		f.Status = m.To()
+	}
 	switch m.Action {
 	case pawl.ActionRedrive, pawl.ActionRetry:
 		f.RedrivenBy, f.RedrivenAt, f.NewJob = m.By.Who, at, newJob
