@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/host"
 )
 
 // sink is a channel that does what a test tells it.
@@ -180,4 +184,44 @@ func TestAlertsOfOthersAreFound(t *testing.T) {
 		h.clean()
 		h2.clean()
 	})
+}
+
+// Stats and metrics say what waits, of this host's sinks and of others'; deaths that nobody hears of are said once.
+func TestUndeliveredAlertsAreCounted(t *testing.T) {
+	virtual(t, func(w *world) {
+		dying(w)
+		const nobody = "deaths are told to nobody: no host of this store has a sink but the log"
+		w.config.Sinks = []pawl.Sink{&sink{name: "log"}}
+		alone := w.start()
+		w.pass(5 * time.Minute)
+		w.equal("warnings", len(w.lines.at(slog.LevelWarn, nobody)), 1)
+		works := false
+		w.config.Sinks = []pawl.Sink{&sink{name: "mail", deliver: func(context.Context, pawl.Alert) error {
+			if works {
+				return nil
+			}
+			return errors.New("451 try later")
+		}}}
+		h := w.start()
+		w.pass(time.Second)
+		w.putMany(3)
+		w.pass(time.Minute)
+		w.equal("undelivered", h.Stats().AlertsUndelivered, 3)
+		w.equal("undelivered, as another host sees it", alone.Stats().AlertsUndelivered, 3)
+		if text := metricsOf(h.Host); !strings.Contains(text, `pawl_alerts_undelivered{sink="mail"} 3`) || !strings.Contains(text, `pawl_alerts_undelivered{sink="log"} 0`) {
+			t.Errorf("metrics %s", text)
+		}
+		works = true
+		w.pass(20 * time.Minute)
+		w.equal("undelivered in the end", h.Stats().AlertsUndelivered, 0)
+		w.equal("warnings in the end", len(w.lines.at(slog.LevelWarn, nobody)), 1)
+		h.clean()
+		alone.clean()
+	})
+}
+
+func metricsOf(h *host.Host) string {
+	reply := httptest.NewRecorder()
+	h.Handler().ServeHTTP(reply, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return reply.Body.String()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -497,4 +498,25 @@ func (f *fakeStore) SettleAlerts(_ context.Context, results []pawl.AlertResult) 
 		}
 	}
 	return errs, nil
+}
+
+func (f *fakeStore) Sinks(context.Context) ([]pawl.SinkView, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	views := map[string]pawl.SinkView{}
+	for _, s := range f.sessions {
+		for _, name := range s.info.Sinks {
+			views[name] = pawl.SinkView{Name: name}
+		}
+	}
+	for _, a := range f.alerts {
+		view := views[a.sink]
+		if a.delivered {
+			view.Delivered++
+		} else {
+			view.Pending++
+		}
+		views[a.sink] = view
+	}
+	return slices.SortedFunc(maps.Values(views), func(a, b pawl.SinkView) int { return cmp.Compare(a.Name, b.Name) }), nil
 }

@@ -9,7 +9,7 @@
 // Files in the order of a job's way: server.go, shares.go and claim.go fetch it, admit.go decides whether it may run,
 // start.go marks one that must not run twice, line.go and attempt.go run it, runner.go is what it can do to itself and
 // cancel.go what an operator can, settle.go and settled.go record its end. session.go, observe.go, sweep.go, alerts.go,
-// signals.go and drain.go are the host's own life; health.go, lookout.go and metrics.go tell others of it.
+// signals.go and drain.go are the host's own life; health.go, lookout.go, tally.go and metrics.go tell others of it.
 package host
 
 import (
@@ -47,6 +47,7 @@ type Host struct {
 	settler  *settler
 	sweeper  *sweeper
 	lookout  *lookout
+	tally    *tally
 	claims   trouble
 	counters counters
 	answerAt atomic.Int64 // Unix nanoseconds of the store's last answer
@@ -103,7 +104,7 @@ func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
 func (h *Host) build() {
 	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
 	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
-	h.lookout = newLookout(h)
+	h.lookout, h.tally = newLookout(h), newTally(h)
 	h.quiet = make(chan struct{})
 	h.aborted, h.abort = context.WithCancel(context.Background())
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
@@ -149,6 +150,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.settling.run(func() { h.settler.run(living) })
 	h.upkeep.run(func() { h.sweeper.run(upkeep) })
 	h.upkeep.run(func() { h.lookout.run(upkeep) })
+	if h.alerts != nil {
+		h.upkeep.run(func() { h.tally.run(upkeep) })
+	}
 	for _, c := range h.couriers {
 		h.upkeep.run(func() { c.run(upkeep) })
 	}

@@ -77,6 +77,11 @@ func (h *Host) metrics() []metric {
 		counter("pawl_leases_lost_total", "Reservations that went to others.", s.LeasesLost),
 		counter("pawl_alerts_delivered_total", "Alerts that were delivered.", s.AlertsDelivered),
 		counter("pawl_alerts_failed_total", "Deliveries of alerts that failed.", s.AlertsFailed),
+		{"pawl_alerts_undelivered", "gauge", "Deaths that a sink has not been told of yet.", sinkSamples(h.tally.last(), func(v pawl.SinkView) float64 { return float64(v.Pending) })},
+		{
+			"pawl_alerts_oldest_undelivered_seconds", "gauge", "Since the oldest death that a sink has not been told of yet; 0: none.",
+			sinkSamples(h.tally.last(), func(v pawl.SinkView) float64 { return v.OldestAge.Seconds() }),
+		},
 		{"pawl_queue_live_servers", "gauge", "Servers that claim from a queue, over all hosts that this one sees.", queueSamples(h.liveServers())},
 	}
 	if !s.LastBeat.IsZero() {
@@ -95,6 +100,13 @@ func healthSamples(is Health) (samples []sample) {
 func queueSamples(servers map[string]int) (samples []sample) {
 	for _, queue := range slices.Sorted(maps.Keys(servers)) {
 		samples = append(samples, sample{[]string{"queue", queue}, float64(servers[queue])})
+	}
+	return samples
+}
+
+func sinkSamples(sinks []pawl.SinkView, value func(pawl.SinkView) float64) (samples []sample) {
+	for _, sink := range sinks {
+		samples = append(samples, sample{[]string{"sink", sink.Name}, value(sink)})
 	}
 	return samples
 }

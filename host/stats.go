@@ -35,7 +35,10 @@ type Stats struct {
 	Recovered       int64 `json:"recovered"` // jobs of dead hosts that this one put back
 	AlertsDelivered int64 `json:"alerts_delivered"`
 	AlertsFailed    int64 `json:"alerts_failed"`
-	SinkStrays      int   `json:"sink_strays"` // deliveries that ignored their ctx and have not returned
+	// AlertsUndelivered are the deaths that sinks of the store have not been told of yet, each counted once for each
+	// sink, as of half a minute ago at most.
+	AlertsUndelivered int `json:"alerts_undelivered"`
+	SinkStrays        int `json:"sink_strays"` // deliveries that ignored their ctx and have not returned
 }
 
 // Died is how many deaths were recorded.
@@ -62,7 +65,8 @@ func (h *Host) Stats() Stats {
 		Exhausted: c.died[pawl.DeathExhausted].Load(), Permanent: c.died[pawl.DeathPermanent].Load(), Poison: c.died[pawl.DeathPoison].Load(),
 		GivenBack: c.givenBack.Load(), Requeued: c.requeued.Load(), Cancelled: c.cancelled.Load(), LeasesLost: c.leasesLost.Load(),
 		TimedOut: c.timedOut.Load(), Panicked: c.panicked.Load(), Recovered: c.recovered.Load(),
-		AlertsDelivered: c.delivered.Load(), AlertsFailed: c.undeliver.Load(), SinkStrays: int(c.sinkStrays.Load()),
+		AlertsUndelivered: h.tally.pending(),
+		AlertsDelivered:   c.delivered.Load(), AlertsFailed: c.undeliver.Load(), SinkStrays: int(c.sinkStrays.Load()),
 	}
 }
 
