@@ -47,9 +47,23 @@ func TestStatusOfMany(t *testing.T) {
 		{[]error{missing}, 1, 3},
 		{[]error{missing, missing}, 2, 3},
 		{[]error{missing, refused}, 2, 1},
+		{[]error{missing, refused, refused}, 3, 1},
 		{[]error{missing}, 2, 6},
+		{nil, 2, 0},
 	} {
-		if got := statusOfMany(test.failed, test.all); got != test.want {
+		var all tally
+		for i := range test.all {
+			if i < len(test.failed) {
+				all.add(test.failed[i])
+			} else {
+				all.add(nil)
+			}
+		}
+		got := 0
+		if err := all.err(); err != nil {
+			got = exitStatus(err)
+		}
+		if got != test.want {
 			t.Errorf("%v of %d: exit status %d, want %d", test.failed, test.all, got, test.want)
 		}
 	}

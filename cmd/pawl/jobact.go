@@ -171,13 +171,13 @@ func sampleJobs(ctx context.Context, s store, ids []pawl.ID) []string {
 
 // reportJobActs prints what became of each job. The error carries the exit status for all of them.
 func (p *program) reportJobActs(a jobAct, results []jobActed, dry bool) error {
-	var failed []error
+	var all tally
 	for _, r := range results {
 		if r.err != nil {
 			r.err = fmt.Errorf("%s: %w", a.action, r.err)
-			failed = append(failed, r.err)
 			p.refusal(r.err)
 		}
+		all.add(r.err)
 		switch {
 		case p.json:
 			view := jobActView{JobID: r.id, Action: a.action, OK: r.err == nil, State: text(r.state), DryRun: dry}
@@ -191,10 +191,7 @@ func (p *program) reportJobActs(a jobAct, results []jobActed, dry bool) error {
 			p.printJobActed(a, r, dry)
 		}
 	}
-	if len(failed) == 0 {
-		return nil
-	}
-	return withStatus(statusOfMany(failed, len(results)), errReported)
+	return all.err()
 }
 
 func (p *program) printJobActed(a jobAct, r jobActed, dry bool) {

@@ -22,6 +22,7 @@ type letterAct struct {
 	destroys bool                                                        // asks, however few there are
 	check    func(ids []pawl.ID) error                                   // of the flags; may be nil
 	would    func(ctx context.Context, desk *ops.Desk, id pawl.ID) error // what would be refused; nil: by the status alone
+	picks    *picking                                                    // the letters may be picked by a filter; may be nil
 	does     func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results
 }
 
@@ -32,29 +33,47 @@ func (a letterAct) wire(p *program, command *cobra.Command) *cobra.Command {
 	act.add(command)
 	command.Flags().BoolVar(&sure.dryRun, "dry-run", false, "only say what would be done")
 	command.Flags().BoolVar(&sure.yes, "yes", false, "do not ask")
-	command.Args = needs("the letter's ID (or - to read ids from standard input)", 1, -1)
-	command.RunE = p.doing(func(ctx context.Context, args []string) (err error) {
-		ids, err := p.letterIDs(args)
-		if err != nil {
-			return err
+	if a.picks != nil {
+		a.picks.add(command)
+	}
+	command.Args = func(c *cobra.Command, args []string) error {
+		if a.picks != nil && a.picks.asked(c) {
+			return a.picks.alone(args)
 		}
-		if a.check != nil {
-			if err := a.check(ids); err != nil {
-				return err
+		return needs("the letter's ID (or - to read ids from standard input)", 1, -1)(c, args)
+	}
+	command.RunE = func(c *cobra.Command, args []string) error {
+		return p.doing(func(ctx context.Context, args []string) error {
+			if a.picks != nil && a.picks.asked(c) {
+				return p.actOnPicked(ctx, a, act, sure)
 			}
-		}
-		by, err := act.actor(p)
-		if err != nil {
-			return err
-		}
-		s, err := p.open(ctx, existing)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.Close()) }()
-		return p.actOn(ctx, s, a, ids, by, sure)
-	})
+			return p.actOnNamed(ctx, a, args, act, sure)
+		})(c, args)
+	}
 	return command
+}
+
+// actOnNamed acts on letters that were named one by one.
+func (p *program) actOnNamed(ctx context.Context, a letterAct, args []string, act acting, sure confirming) (err error) {
+	ids, err := p.letterIDs(args)
+	if err != nil {
+		return err
+	}
+	if a.check != nil {
+		if err := a.check(ids); err != nil {
+			return err
+		}
+	}
+	by, err := act.actor(p)
+	if err != nil {
+		return err
+	}
+	s, err := p.open(ctx, existing)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return p.actOn(ctx, s, a, ids, by, sure)
 }
 
 // letterIDs are the ids of the command line, or one a line of standard input.
@@ -156,33 +175,35 @@ type actView struct {
 // reportActs prints what became of each letter: done ones as data (id and new job), refused ones as talk too. The
 // error carries the exit status for all of them.
 func (p *program) reportActs(ctx context.Context, s store, a letterAct, results ops.Results, dry bool) error {
-	var failed []error
+	var all tally
 	for _, r := range results {
-		if r.Err != nil {
-			failed = append(failed, r.Err)
-			p.refusal(r.Err)
-		}
-		if p.json {
-			view := actView{r.Letter, a.action, r.Err == nil, ref(r.Job), "", dry}
-			if r.Err != nil {
-				view.Error = text(oneLine(r.Err))
-			}
-			if err := p.printer.object(view); err != nil {
-				return err
-			}
-			continue
-		}
-		if r.Err == nil {
-			p.printActed(a, r, dry, len(results) == 1)
+		if err := p.reportAct(a, r, dry, len(results) == 1, &all); err != nil {
+			return err
 		}
 	}
-	if len(failed) == 0 {
-		return nil
-	}
-	if len(results) == 1 {
+	if all.failed > 0 && len(results) == 1 {
 		p.wayOut(ctx, s, results[0])
 	}
-	return withStatus(statusOfMany(failed, len(results)), errReported)
+	return all.err()
+}
+
+// reportAct prints what became of one letter, and counts it.
+func (p *program) reportAct(a letterAct, r ops.Result, dry, alone bool, all *tally) error {
+	all.add(r.Err)
+	if r.Err != nil {
+		p.refusal(r.Err)
+	}
+	if p.json {
+		view := actView{r.Letter, a.action, r.Err == nil, ref(r.Job), "", dry}
+		if r.Err != nil {
+			view.Error = text(oneLine(r.Err))
+		}
+		return p.printer.object(view)
+	}
+	if r.Err == nil {
+		p.printActed(a, r, dry, alone)
+	}
+	return nil
 }
 
 // wayOut says what can be done about a letter that is not in the state for what was asked.
@@ -225,16 +246,29 @@ func (p *program) printActed(a letterAct, r ops.Result, dry, alone bool) {
 	}
 }
 
-// statusOfMany is partly failed where some went well; else the one status that all failures share, or 1.
-func statusOfMany(failed []error, all int) int {
-	if len(failed) < all {
-		return exitPartly
+// tally counts what went well of many, and finds the exit status for all of them.
+type tally struct{ all, failed, code int }
+
+func (t *tally) add(err error) {
+	t.all++
+	if err == nil {
+		return
 	}
-	code := exitStatus(failed[0])
-	for _, err := range failed[1:] {
-		if exitStatus(err) != code {
-			return exitError
-		}
+	code := exitStatus(err)
+	if t.failed++; t.failed > 1 && code != t.code {
+		code = exitError
 	}
-	return code
+	t.code = code
+}
+
+// err is nil where all went well, and reported otherwise: partly failed where some did; else with the one status that all
+// failures share, or 1.
+func (t *tally) err() error {
+	switch {
+	case t.failed == 0:
+		return nil
+	case t.failed < t.all:
+		return withStatus(exitPartly, errReported)
+	}
+	return withStatus(t.code, errReported)
 }

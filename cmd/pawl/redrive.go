@@ -25,13 +25,14 @@ type redriving struct {
 	retryFor   time.Duration
 	retryUntil time.Time
 	edited     json.RawMessage // the args, read; nil: as they were
+	bulk       ops.BulkOptions // how carefully letters that were picked by a filter are redriven
 }
 
 func (p *program) deadRedrive() *cobra.Command {
 	var r redriving
 	command := &cobra.Command{
-		Use:   "redrive ID…",
-		Short: "Run a dead job again as a new job",
+		Use:   "redrive ID… | --group GROUP",
+		Short: "Run a dead job again as a new job, or all that are alike",
 		Long: `Run a dead job again as a new job, with the policy it had and a fresh budget of tries. The letter stays, linked to the
 new job; when that ends, its outcome is written to the letter: resolved if it succeeded.
 
@@ -40,10 +41,17 @@ first whether its effect has happened. So is one whose redrive has succeeded and
 
 A letter is redriven once. If the new job dies, redrive the letter of that death; if it was removed before it ended,
 reopen this one first.` +
-			idsHelp + "redrive -",
+			idsHelp + "redrive -" + `
+
+Or all open failures that a filter matches, the oldest first: --group, --kind, --error and so on. The set is frozen when the
+command begins. It asks first, with the count and a sample; --dry-run shows the set, --expect N does nothing if it has
+changed by then, --cap N takes a part. With --probe one is run first, and the others only when it has succeeded. --rate keeps
+a downstream that is just back from being run over, and leaves time to see that it is not: when the first 10 (--stop-after)
+have all died again as they had before, the rest is left alone. What was broken off is taken up by the same command.`,
 		Example: `  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057
   pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --args @mended.json --reason 'typo in the address'
-  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --confirm --reason 'bank shows no credit'`,
+  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --confirm --reason 'bank shows no credit'
+  pawl dead redrive --group 1-8e2ce3c24f39a00c832e --probe --rate 5/s --reason 'mail server is back'`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&r.args, "args", "", "run it with these args: `JSON` or @FILE, or - for standard input; the letter keeps the old ones")
@@ -52,7 +60,21 @@ reopen this one first.` +
 	addFlag(flags, &r.retryFor, "retry-for", "DURATION", "start the new job at most this long from now", parseSpan)
 	addFlag(flags, &r.retryUntil, "retry-until", "TIME", "start the new job until then only", parseTime)
 	exclusive(command, "retry-for", "retry-until")
-	act := letterAct{action: pawl.ActionRedrive, past: "redriven"}
+	addFlag(flags, &r.bulk.Rate, "rate", "N/s", "of letters picked by a filter: redrive so many a second (5/s, 100/m; default as many as the store takes)", parseRate)
+	flags.BoolVar(&r.bulk.Probe, "probe", false, "of letters picked by a filter: redrive one first, and the others only when it has succeeded")
+	addFlag(flags, &r.bulk.ProbeWait, "probe-wait", "DURATION", "wait so long for the probe's end (default 10m)", parsePeriod)
+	flags.IntVar(&r.bulk.StopAfter, "stop-after", 10, "of letters picked by a filter: stop when the first `N` have died again as they had before; 0 never")
+	act := letterAct{action: pawl.ActionRedrive, past: "redriven", picks: &picking{}}
+	act.picks.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By, each func(ops.Result)) (ops.BulkReport, error) {
+		o := r.bulk
+		if o.RedriveOptions, o.Each = r.options(by), each; o.StopAfter == 0 {
+			o.StopAfter = -1
+		}
+		return desk.RedriveBulk(ctx, ids, o)
+	}
+	act.picks.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
+		return desk.CheckRedriveMany(ctx, id, r.options(pawl.By{}))
+	}
 	act.check = func(ids []pawl.ID) error { return r.check(p, ids, command.Flags().Changed) }
 	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
 		return desk.CheckRedrive(ctx, id, r.options(pawl.By{}))
@@ -151,13 +173,16 @@ func (p *program) deadNote() *cobra.Command {
 func (p *program) closing(action pawl.Action, past, short, long, noteHelp string) *cobra.Command {
 	var note string
 	command := &cobra.Command{
-		Use:     string(action) + " ID…",
+		Use:     map[bool]string{true: "reopen ID…", false: string(action) + " ID… | --group GROUP"}[action == pawl.ActionReopen],
 		Short:   short,
 		Long:    long + idsHelp + string(action) + " -",
 		Example: "  pawl dead " + string(action) + " 01890a5d-ac96-874b-bcce-b302099a8057 --note '" + noteHelp + "'",
 	}
 	command.Flags().StringVar(&note, "note", "", noteHelp+": a note on the letter")
 	act := letterAct{action: action, past: past}
+	if action != pawl.ActionReopen {
+		act.picks = &picking{}
+	}
 	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
 		switch action {
 		case pawl.ActionResolve:
