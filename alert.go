@@ -28,6 +28,7 @@ type Alert struct {
 	// Regression: the group of the death, or one of the digest's, had been resolved.
 	Regression bool
 	Digest     *Digest // nil: about Letters[0] alone
+	Test       bool    // an operator tries the sink: nothing has died, and there are no Letters
 }
 
 // Digest is what one message tells of many deaths.

@@ -23,6 +23,10 @@ type logSink struct{ logger *slog.Logger }
 func (s logSink) Name() string { return "log" }
 
 func (s logSink) Deliver(ctx context.Context, alert pawl.Alert) error {
+	if alert.Test {
+		s.logger.LogAttrs(ctx, slog.LevelWarn, trial, slog.String("alert", alert.Key))
+		return nil
+	}
 	if len(alert.Letters) == 0 {
 		return errNoLetter
 	}

@@ -14,7 +14,7 @@ import (
 // compose makes the mail of an alert. Whatever text the letters hold, it cannot reach the headers but as one encoded
 // line of the subject.
 func (s *SMTP) compose(alert pawl.Alert) (*mail.Msg, error) {
-	if len(alert.Letters) == 0 {
+	if len(alert.Letters) == 0 && !alert.Test {
 		return nil, errNoLetter
 	}
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
@@ -36,6 +36,9 @@ func (s *SMTP) messageID(key string) string {
 }
 
 func subject(alert pawl.Alert) string {
+	if alert.Test {
+		return "[pawl] Test of the alerts"
+	}
 	first := alert.Letters[0]
 	kind, head := oneLine(first.Kind, 80), "[pawl] "
 	if alert.Regression {
@@ -52,6 +55,9 @@ func subject(alert pawl.Alert) string {
 }
 
 func (s *SMTP) body(alert pawl.Alert) string {
+	if alert.Test {
+		return strings.TrimSpace(trial+"\n\n"+link(s.linkBase, pawl.ID{})) + "\n"
+	}
 	var b strings.Builder
 	if alert.Digest == nil {
 		b.WriteString("A job has died. It will not be tried again by itself.\n\n")

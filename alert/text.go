@@ -34,10 +34,13 @@ func checkLinkBase(base string) error {
 	return nil
 }
 
-// link is where a letter can be looked at: LinkBase + "/dead/" + its id.
+// link is where a letter can be looked at: LinkBase + "/dead/" + its id; without a letter LinkBase.
 func link(base string, letter pawl.ID) string {
 	if base == "" {
 		return ""
+	}
+	if letter.IsZero() {
+		return base
 	}
 	return strings.TrimRight(base, "/") + "/dead/" + letter.String()
 }
@@ -66,6 +69,9 @@ func cut(text string, limit int) string {
 	}
 	return string([]rune(text)[:limit-1]) + "…"
 }
+
+// trial is what a test says.
+const trial = "This is a test of the alerts. Nothing has died."
 
 var errNoLetter = errors.New("the alert has no letter")
 

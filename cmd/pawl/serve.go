@@ -26,7 +26,7 @@ const serveHelp = `Run a host on the store until it is told to stop, and serve i
 This host has no handlers, so it runs no jobs: these run in the services that have their code. It does the store's
 upkeep, as every host does, also while no service is up: it finds hosts that have died and puts their jobs back, makes
 delayed jobs and retries ready when they are due, purges what is over-age, and writes one line to its log for each
-death, as the sink "log". A store that is not there is made, and its tables are brought up to date; a database that
+death, as the sink "log"; with --smtp and --webhook it sends mails and messages too. A store that is not there is made, and its tables are brought up to date; a database that
 cannot be reached is waited for.
 
   /healthz/live    200 for as long as the process answers
@@ -48,7 +48,15 @@ func (p *program) serveCommand() *cobra.Command {
 		Args:    needs("", 0, 0),
 	}
 	addFlag(command.Flags(), &listen, "listen", "HOST:PORT", "where the endpoints are served (default "+defaultListen+"; port 0: any that is free)", parseListen)
-	command.RunE = p.doing(func(ctx context.Context, _ []string) error { return p.serve(ctx, listen) })
+	var sinks sinkFlags
+	sinks.add(command)
+	command.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		others, err := sinks.sinks(p)
+		if err != nil {
+			return err
+		}
+		return p.serve(ctx, listen, others)
+	})
 	return command
 }
 
@@ -64,7 +72,7 @@ func parseListen(text string) (string, error) {
 }
 
 // serve has its endpoints up before the store is opened, and closes them last.
-func (p *program) serve(ctx context.Context, listen string) error {
+func (p *program) serve(ctx context.Context, listen string, sinks []pawl.Sink) error {
 	at, err := p.target()
 	if err != nil {
 		return err
@@ -77,12 +85,12 @@ func (p *program) serve(ctx context.Context, listen string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	endpoints.start(stop)
-	err = p.host(ctx, endpoints)
+	err = p.host(ctx, endpoints, append(sinks, alert.Log(endpoints.log)))
 	return errors.Join(err, endpoints.close(errors.Is(err, host.ErrAborted)))
 }
 
 // host runs one from the opening of its store to the closing.
-func (p *program) host(ctx context.Context, endpoints *endpoints) error {
+func (p *program) host(ctx context.Context, endpoints *endpoints, sinks []pawl.Sink) error {
 	quiets := make(chan os.Signal, 1) // not to die of one that comes before there is a host
 	if len(quietSignals) > 0 {
 		signal.Notify(quiets, quietSignals...)
@@ -94,7 +102,7 @@ func (p *program) host(ctx context.Context, endpoints *endpoints) error {
 	}
 	version, _ := built()
 	h, err := host.New(s, pawl.NewMux(), host.Config{
-		Version: version, Servers: []host.Server{}, Sinks: []pawl.Sink{alert.Log(endpoints.log)}, Logger: endpoints.log,
+		Version: version, Servers: []host.Server{}, Sinks: sinks, Logger: endpoints.log,
 	})
 	if err != nil {
 		return errors.Join(err, s.Close())

@@ -124,7 +124,7 @@ In a pipe, tab-separated: sink, pending, delivered, seconds that the oldest pend
 			return err
 		}),
 	}
-	return noun("alerts", "Look at the alerts about deaths", "Alerts: one for each death and sink.", list)
+	return noun("alerts", "Look at the alerts about deaths, and try where they go", alertsHelp, p.orOfLetter(list), p.alertsTest())
 }
 
 func (p *program) sinkListing() listing[pawl.SinkView] {
