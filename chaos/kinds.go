@@ -57,7 +57,7 @@ var mix = []struct {
 	kind   pawl.Kind[jobArgs]
 	weight int
 }{
-	{short, 200}, {long, 80}, {failing, 40}, {permanent, 60}, {exhausted, 20}, {stubborn, 10}, {once, 50}, {parent, 40}, {crasher, 1},
+	{short, 400}, {long, 160}, {failing, 80}, {permanent, 140}, {exhausted, 40}, {stubborn, 20}, {once, 100}, {parent, 80}, {crasher, 1},
 }
 
 // fates are what is to become of them.

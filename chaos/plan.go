@@ -45,10 +45,10 @@ type Step struct {
 	Before bool `json:"before,omitempty"`
 }
 
-// faultsOf are the faults that a store can meet. Those that hit the record of a death need luck, and come twice where
-// there are many kinds.
+// faultsOf are the faults that a store can meet. Those that need luck to meet what they are for come twice: a zombie that
+// settles while its job runs elsewhere, and the commit of a death.
 func faultsOf(store string) []string {
-	all := []string{proof.Kill, proof.KillInSettle, proof.Stop, proof.Term, proof.FailedSettle}
+	all := []string{proof.Kill, proof.KillInSettle, proof.Stop, proof.Stop, proof.Term, proof.FailedSettle}
 	if store == postgresStore {
 		all = append(all, proof.Restart, proof.Cut, proof.CutInCommit, proof.CutInCommit, proof.Blackhole, proof.HeldCommit)
 	}
