@@ -344,6 +344,8 @@ type HostView struct {
 	Busy     int  // handlers running, at its last beat
 	Draining bool // it claims no more, as it said with its last beat
 	Quiet    bool // it was asked to claim no more; Draining says that it obeys
+	// Unsettled is how many ended attempts it could not record yet, at its last beat: the store refused or did not answer.
+	Unsettled int
 }
 
 // Operator is all that an operator can do to a SQL store.

@@ -185,6 +185,7 @@ type Beat struct {
 	Busy      int           // handlers running
 	Draining  bool
 	Progress  []Progress // that changed since the last beat
+	Unsettled int        // ended attempts that it could not record yet
 	Reconcile bool       // find reservations that the session holds and Held does not name; send no claim meanwhile
 }
 

@@ -183,6 +183,7 @@ func (p *presence) beat(ctx context.Context, id pawl.SessionID) error {
 	defer cancel()
 	reply, err := h.store.Beat(ctx, id, pawl.Beat{
 		Held: held, Busy: int(h.counters.running.Load()), Draining: h.draining.Load(), Progress: progress, Reconcile: reconcile,
+		Unsettled: int(h.counters.unsettled.Load()),
 	})
 	if err != nil {
 		h.gate.end(reconcile, false)

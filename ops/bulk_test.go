@@ -267,6 +267,10 @@ func TestSelect(t *testing.T) {
 	if err != nil || len(all) != len(letters) {
 		t.Fatalf("%d letters, %v", len(all), err)
 	}
+	newest, err := r.Letters(t.Context(), open, pawl.Page{Limit: 1})
+	if err != nil || newest.Letters[0].ID != all[len(all)-1] {
+		t.Errorf("the last is not the newest, %v", err)
+	}
 	some, err := r.desk.Select(t.Context(), open, 5)
 	if err != nil || !slices.Equal(some, all[:5]) {
 		t.Errorf("some are %v, %v", some, err)

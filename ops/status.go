@@ -46,6 +46,7 @@ const (
 	QueueUnserved What = "queue-unserved" // jobs wait in a queue that no live host serves
 	KindUnserved  What = "kind-unserved"  // jobs wait of a kind that no live host which serves their queue has registered
 	HostSilent    What = "host-silent"    // it has died, or cannot reach the store
+	HostUnsettled What = "host-unsettled" // the store does not take what its jobs ended with
 	QueueLate     What = "queue-late"     // a live host serves it, and still its jobs wait too long
 	AlertsLate    What = "alerts-late"    // alerts are pending for so long that they reach nobody
 	OpenFailures  What = "open-failures"  // dead letters wait for a decision
@@ -158,6 +159,10 @@ func (s *Status) judgeHosts() {
 				h.Name, h.Session, span(time.Since(h.BeatAt)))
 		case h.Draining:
 			s.note(HostsDrain, h.Name, "host %s (session %d) takes no more jobs", h.Name, h.Session)
+		}
+		if h.Unsettled > 0 && !Silent(h) {
+			s.trouble(HostUnsettled, h.Name, "host %s (session %d) could not record how %s ended: see its log for what the store says",
+				h.Name, h.Session, some(h.Unsettled, "attempt"))
 		}
 	}
 }

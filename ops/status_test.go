@@ -60,6 +60,8 @@ func TestStatusVerdicts(t *testing.T) {
 	const late, soon = 20 * time.Minute, time.Minute
 	gone, going := hostOf("q", "k"), hostOf("q", "k")
 	gone.BeatAt, going.Draining = time.Now().Add(-2*time.Minute), true
+	full := hostOf("q", "k")
+	full.Unsettled = 2
 	startsOff := pawl.QueueHead{Queue: "q", Kind: "k", StartsOff: true, OldestReady: late}
 	mail := []pawl.SinkView{{Name: "mail"}}
 	off := pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "k"}}}
@@ -87,6 +89,7 @@ func TestStatusVerdicts(t *testing.T) {
 			nil,
 		},
 		"silent and draining": {answers{sinks: mail, hosts: []pawl.HostView{gone, going, hostOf("q", "k")}}, []ops.What{ops.HostSilent}, []ops.What{ops.HostsDrain}},
+		"unsettled":           {answers{sinks: mail, hosts: []pawl.HostView{full}}, []ops.What{ops.HostUnsettled}, nil},
 		"alerts": {
 			answers{sinks: []pawl.SinkView{{Name: "mail", Pending: 2, OldestAge: late, LastError: "refused"}, {Name: "hook", Pending: 1, OldestAge: soon}}},
 			[]ops.What{ops.AlertsLate},

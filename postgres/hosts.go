@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	selectHosts = `select id, info, opened_at, beat_at, busy, draining, quiet from {s}.session where ended_at is null order by id`
+	selectHosts = `select id, info, opened_at, beat_at, busy, draining, quiet, unsettled from {s}.session where ended_at is null order by id`
 	lockHost    = `select quiet from {s}.session where id = $1 and ended_at is null for update`
 	quietHost   = `update {s}.session set quiet = true where id = $1`
 )
@@ -30,7 +30,7 @@ func (s *Store) Hosts(ctx context.Context) (hosts []pawl.HostView, err error) {
 
 func scanHost(rows pgx.Rows) (h pawl.HostView, err error) {
 	return h, rows.Scan((*int64)(&h.Session), jsonColumn{&h.HostInfo}, (*timeColumn)(&h.OpenedAt), (*timeColumn)(&h.BeatAt),
-		&h.Busy, &h.Draining, &h.Quiet)
+		&h.Busy, &h.Draining, &h.Quiet, &h.Unsettled)
 }
 
 // QuietHost asks a host to claim no more.

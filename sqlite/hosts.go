@@ -13,7 +13,7 @@ import (
 func (s *Store) Hosts(ctx context.Context) (hosts []pawl.HostView, err error) {
 	err = s.view(ctx, func(x execer) error {
 		hosts, err = selectRows(ctx, x, scanHost, `
-			select id, info, opened_at, beat_at, busy, draining, quiet from pawl_session where ended_at is null order by id`)
+			select id, info, opened_at, beat_at, busy, draining, quiet, unsettled from pawl_session where ended_at is null order by id`)
 		return err
 	})
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) Hosts(ctx context.Context) (hosts []pawl.HostView, err error) {
 
 func scanHost(rows *sql.Rows) (h pawl.HostView, err error) {
 	return h, rows.Scan(&h.Session, jsonColumn{&h.HostInfo}, (*timeColumn)(&h.OpenedAt), (*timeColumn)(&h.BeatAt),
-		&h.Busy, &h.Draining, &h.Quiet)
+		&h.Busy, &h.Draining, &h.Quiet, &h.Unsettled)
 }
 
 // QuietHost asks a host to claim no more.

@@ -20,7 +20,7 @@ on conflict (kind) do update set seen_at = max(seen_at, excluded.seen_at)`
 
 	selectSession = `select opened_at from pawl_session where id = ?1 and ended_at is null`
 
-	renewSession = `update pawl_session set beat = beat + 1, beat_at = ?2, busy = ?3, draining = ?4
+	renewSession = `update pawl_session set beat = beat + 1, beat_at = ?2, busy = ?3, draining = ?4, unsettled = ?5
 where id = ?1 and ended_at is null returning quiet`
 
 	// Of the tokens in the list, those that are lost or asked to be cancelled.
@@ -119,7 +119,7 @@ type beating struct {
 }
 
 func (b *beating) renew(ctx context.Context) (live bool, err error) {
-	b.reply.Quiet, live, err = selectOne(ctx, b.x, scanValue[bool], renewSession, b.session, b.at, b.beat.Busy, b.beat.Draining)
+	b.reply.Quiet, live, err = selectOne(ctx, b.x, scanValue[bool], renewSession, b.session, b.at, b.beat.Busy, b.beat.Draining, b.beat.Unsettled)
 	if err != nil || !live {
 		return false, err
 	}

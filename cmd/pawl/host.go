@@ -74,6 +74,9 @@ func (p *program) showHost(h pawl.HostView) {
 	out.field("Opened", momentAgo(h.OpenedAt))
 	out.field("Last beat", momentAgo(h.BeatAt))
 	out.field("Busy", fmt.Sprintf("%d of %s", h.Busy, count(workers(h), "worker")))
+	if h.Unsettled > 0 {
+		out.field("Unsettled", count(h.Unsettled, "attempt")+" that the store could not record yet")
+	}
 	for i, server := range h.Servers {
 		out.field(first(i, "Servers"), fmt.Sprintf("%s: %s (%s)", server.Name, strings.Join(server.Queues, ", "), count(server.Workers, "worker")))
 	}

@@ -56,7 +56,7 @@ func (p *program) remedy(t ops.Trouble) string {
 	switch t.What {
 	case ops.OpenFailures:
 		return call("dead list --group %s", t.Subject)
-	case ops.NoHost, ops.HostSilent, ops.HostsDrain:
+	case ops.NoHost, ops.HostSilent, ops.HostsDrain, ops.HostUnsettled:
 		return call("host list")
 	case ops.QueueUnserved, ops.NotServed, ops.QueueLate:
 		return call("queue list")
@@ -123,10 +123,13 @@ type hostCounts struct {
 	Draining int `json:"draining"`
 	Workers  int `json:"workers"` // of the live ones
 	Busy     int `json:"busy"`
+	// Unsettled attempts of all of them.
+	Unsettled int `json:"unsettled"`
 }
 
 func countHosts(hosts []pawl.HostView) (n hostCounts) {
 	for _, h := range hosts {
+		n.Unsettled += h.Unsettled
 		switch {
 		case silent(h):
 			n.Silent++
@@ -143,7 +146,7 @@ func countHosts(hosts []pawl.HostView) (n hostCounts) {
 
 func (p *program) hostsLine(hosts []pawl.HostView) string {
 	n := countHosts(hosts)
-	return fmt.Sprintf("%d live (%s, %d busy), %d silent, %d draining", n.Live, count(n.Workers, "worker"), n.Busy, n.Silent, n.Draining)
+	return fmt.Sprintf("%d live (%s, %d busy), %d silent, %d draining, %d attempts unsettled", n.Live, count(n.Workers, "worker"), n.Busy, n.Silent, n.Draining, n.Unsettled)
 }
 
 func (p *program) showQueues(queues []ops.QueueStatus) {

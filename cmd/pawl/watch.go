@@ -45,26 +45,27 @@ type serverView struct {
 }
 
 type hostView struct {
-	Host     string         `json:"host"`
-	Session  pawl.SessionID `json:"session"`
-	PID      int            `json:"pid"`
-	Version  text           `json:"version"`
-	Kinds    []string       `json:"kinds"`
-	Sinks    []string       `json:"sinks"`
-	Servers  []serverView   `json:"servers"`
-	Busy     int            `json:"busy"`
-	Draining bool           `json:"draining"`
-	Quiet    bool           `json:"quiet"`
-	OpenedAt stamp          `json:"opened_at"`
-	BeatAt   stamp          `json:"beat_at"`
-	Live     bool           `json:"live"`
+	Host      string         `json:"host"`
+	Session   pawl.SessionID `json:"session"`
+	PID       int            `json:"pid"`
+	Version   text           `json:"version"`
+	Kinds     []string       `json:"kinds"`
+	Sinks     []string       `json:"sinks"`
+	Servers   []serverView   `json:"servers"`
+	Busy      int            `json:"busy"`
+	Draining  bool           `json:"draining"`
+	Quiet     bool           `json:"quiet"`
+	Unsettled int            `json:"unsettled"`
+	OpenedAt  stamp          `json:"opened_at"`
+	BeatAt    stamp          `json:"beat_at"`
+	Live      bool           `json:"live"`
 }
 
 func viewHost(h pawl.HostView) hostView {
 	view := hostView{
 		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks),
 		[]serverView{},
-		h.Busy, h.Draining, h.Quiet, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
+		h.Busy, h.Draining, h.Quiet, h.Unsettled, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
 	}
 	for _, server := range h.Servers {
 		view.Servers = append(view.Servers, serverView{server.Name, list(server.Queues), server.Workers})
