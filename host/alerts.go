@@ -15,6 +15,7 @@ const (
 	sinkStrays  = 4 // deliveries that ignore their ctx, until the sink gets no more
 	alertTries  = 3 // to record what became of a delivery
 	ignoreGrace = time.Second
+	lull        = 500 * time.Millisecond // between looks while deaths bring nothing to deliver, as in a storm
 )
 
 // courier delivers the alerts of one sink. Each sink has its own, so that a slow one delays no other.
@@ -40,53 +41,59 @@ func newCourier(h *Host, sink pawl.Sink) *courier {
 func (c *courier) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	failures := 0
+	failures, fruitless := 0, 0 // fruitless: deaths in a row that brought nothing to deliver
 	for {
+		kicked := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.kick:
+			if kicked = true; fruitless > 1 {
+				pause(ctx, min(lull, c.host.config.Intervals.Alerts))
+			}
 		case <-timer.C:
 		}
 		wait := jitter(c.host.config.Intervals.Alerts)
-		again, err := c.round(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
+		found, err := c.round(ctx)
+		if err != nil && ctx.Err() == nil {
 			failures++
 			c.trouble.report(err, "sink", c.name)
 			wait = backoff(failures, c.host.config.Intervals.Alerts)
-		case again:
-			wait = 0
-			fallthrough
-		default:
+		} else {
 			failures = 0
 			c.trouble.over()
+		}
+		if found == alertBatch && err == nil {
+			wait = 0
+		}
+		if fruitless++; found > 0 || !kicked {
+			fruitless = 0
 		}
 		timer.Reset(wait)
 	}
 }
 
-// round claims some rows and delivers them; again says that there may be more.
-func (c *courier) round(ctx context.Context) (again bool, err error) {
+// round claims some messages and delivers them. Where it found alertBatch there may be more.
+func (c *courier) round(ctx context.Context) (found int, err error) {
 	h := c.host
 	if len(c.strays) == cap(c.strays) {
-		return false, nil
+		return 0, nil
 	}
 	session, err := h.presence.await(ctx)
 	if err != nil {
-		return false, nil
+		return 0, nil
 	}
 	callCtx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
 	tasks, err := h.alerts.ClaimAlerts(callCtx, pawl.AlertClaim{Session: session, Sinks: []string{c.name}, Max: alertBatch, Storm: h.config.Storm})
 	cancel()
 	if err != nil {
-		return false, fmt.Errorf("claim alerts: %w", err)
+		return 0, fmt.Errorf("claim alerts: %w", err)
 	}
 	results := make([]pawl.AlertResult, 0, len(tasks))
 	for _, task := range tasks {
 		results = append(results, c.deliver(task))
 	}
-	return len(tasks) == alertBatch, c.settle(results)
+	return len(tasks), c.settle(results)
 }
 
 // deliver makes one delivery with its budget.

@@ -138,7 +138,7 @@ func outcomeElsewhereIsLinked(t *testing.T, open Opener) {
 
 // A call that could not write its lines in the trail, its alerts or its letters has written nothing at all.
 func nothingIsHalfDone(t *testing.T, open Opener) {
-	for _, table := range []string{"letter", "evidence", "audit", "alert", "switch", "done"} {
+	for _, table := range []string{"letter", "evidence", "audit", "alert", "message", "switch", "done"} {
 		d := open(t)
 		d.Register("mail")
 		open, plain := Letter(), d.jobs(1)[0]
@@ -161,6 +161,7 @@ func nothingIsHalfDone(t *testing.T, open Opener) {
 			"evidence": {"record", "forget", "letter"},
 			"audit":    {"redrive", "resolve", "forget", "clear", "switch"},
 			"alert":    {"record", "forget", "alerts"},
+			"message":  {"forget", "alerts"},
 			"switch":   {"switch"},
 			"done":     {"redrive", "clear"},
 		}[table]
