@@ -54,7 +54,7 @@ func (c *checker) orphaned(r *reservation) (wait int64, orphan bool) {
 	if since == 0 {
 		return 0, false
 	}
-	return taken - c.undisturbed(since, taken), true
+	return taken - max(c.undisturbed(since, taken), c.observed(r.process, since, taken)), true
 }
 
 // next is the claim after this one.
@@ -81,6 +81,37 @@ func (c *checker) undisturbed(since, taken int64) int64 {
 		}
 	}
 	return min(since, taken)
+}
+
+// observed is from when on, after a fault, some other process has looked without a break: only such a one can find a host
+// dead, and in a crash loop there may be none for a while.
+func (c *checker) observed(process string, since, taken int64) int64 {
+	first := taken
+	for _, other := range c.processes {
+		if other == process {
+			continue
+		}
+		if from, looks := c.looks(other, since, taken); looks {
+			first = min(first, from)
+		}
+	}
+	return max(since, first)
+}
+
+// looks is from when on a process has looked, if it did until the end of a span.
+func (c *checker) looks(process string, since, until int64) (from int64, looks bool) {
+	if exit, ended := c.exits[process]; ended && exit.At < until {
+		return 0, false
+	}
+	for _, e := range c.beats[process] {
+		if e.What == SessionOpened && e.At <= until {
+			from, looks = e.At, true
+		}
+	}
+	for _, f := range c.faultsIn(since, until, func(f *fault) bool { return f.ofProcess() && f.target != "" && f.hits(process) }) {
+		from = max(from, min(f.over(), until))
+	}
+	return from, looks
 }
 
 // silent reports that nobody else reached the store while a process was stopped: on SQLite it may have held the file's

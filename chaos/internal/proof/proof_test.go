@@ -352,6 +352,34 @@ func TestFaultOfPlace(t *testing.T) {
 	}
 }
 
+// Nobody is found dead while nobody lives for long enough to see it.
+func TestRecoveryNeedsAnObserver(t *testing.T) {
+	t.Parallel()
+	for want, observer := range map[float64]int{3: 1, 23: 0} {
+		s := peaceful(t)
+		s.handIn(6, plain)
+		s.claim("host-a", 6, 61, 1, 0)
+		s.start("host-a", 6, 61)
+		s.fault(Kill, "host-a", 1)
+		s.say("director", Event{What: Exited, Target: "host-a", Kind: ByKill})
+		s.wait(20 * second)
+		if observer > 0 { // host-b was not there before
+			s.fault(Kill, "host-b", 2)
+			s.say("director", Event{What: Exited, Target: "host-b", Kind: ByKill})
+			s.say("host-c", Event{What: SessionOpened, Session: 3})
+		}
+		s.wait(3 * second)
+		recoverer := map[int]string{1: "host-c", 0: "host-b"}[observer]
+		s.claim(recoverer, 6, 62, 2, 1)
+		s.work(recoverer, 6, 62, Done)
+		s.end(6, plain, pawl.JobDone)
+		_, f := Check(s.in)
+		if f.Recovery.Jobs != 1 || f.Recovery.Max < want || f.Recovery.Max > want+1 {
+			t.Errorf("recovery %+v, want %g s", f.Recovery, want)
+		}
+	}
+}
+
 // One that is charged alone shields the others.
 func TestSuspectShieldsOthers(t *testing.T) {
 	t.Parallel()
