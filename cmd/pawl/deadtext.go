@@ -104,11 +104,13 @@ func openSteps(command string, l pawl.DeadLetter) []string {
 			resolve("or close it:", "what was done"),
 		}
 	}
-	return []string{
-		step("cause mended:", "%s dead redrive %s", command, l.ID),
-		step("with other args:", "%s dead redrive %s --args @args.json", command, l.ID),
-		resolve("or close it:", "what was done"),
+	steps := []string{step("cause mended:", "%s dead redrive %s", command, l.ID)}
+	if !oneByOne(l) {
+		steps = append(steps, step("all that are alike:", "%s dead redrive --group %s --probe --reason 'what was mended'", command, l.Fingerprint))
 	}
+	return append(steps,
+		step("with other args:", "%s dead redrive %s --args @args.json", command, l.ID),
+		resolve("or close it:", "what was done"))
 }
 
 // neverAgain says why a redrive would be refused whatever is mended; it is empty where it would not.
