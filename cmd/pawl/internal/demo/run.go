@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"time"
@@ -137,6 +138,7 @@ func (r *run) makeHost(context.Context) error {
 			Sweep: 200 * time.Millisecond, Alerts: 500 * time.Millisecond,
 		},
 		Sinks:       sinks,
+		Storm:       pawl.Storm{Deaths: math.MaxInt32}, // each death has messages of its own, to be counted where they arrive
 		Classifiers: []pawl.Classifier{classify.Default()},
 		Logger:      r.logger(),
 	})
