@@ -146,7 +146,7 @@ func countHosts(hosts []pawl.HostView) (n hostCounts) {
 
 func (p *program) hostsLine(hosts []pawl.HostView) string {
 	n := countHosts(hosts)
-	return fmt.Sprintf("%d live (%s, %d busy), %d silent, %d draining, %d attempts unsettled", n.Live, count(n.Workers, "worker"), n.Busy, n.Silent, n.Draining, n.Unsettled)
+	return fmt.Sprintf("%d live (%s, %d busy), %d silent, %d draining, %s unsettled", n.Live, count(n.Workers, "worker"), n.Busy, n.Silent, n.Draining, count(n.Unsettled, "attempt"))
 }
 
 func (p *program) showQueues(queues []ops.QueueStatus) {
