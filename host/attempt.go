@@ -27,6 +27,7 @@ type attempt struct {
 	mu       sync.Mutex
 	phase    phase
 	lost     bool // the reservation is no longer ours
+	ended    bool // the store has recorded its end, and the handler runs on
 	settling bool // its settlement is on the way
 	started  time.Time
 	deadline time.Time // of the timeout
@@ -165,18 +166,35 @@ func (a *attempt) lose() bool {
 
 // conclude takes the attempt to its end, once; before is the phase that it was in.
 func (a *attempt) conclude(end phase) (before phase, first bool) {
+	before, first, outlived := a.leave(end)
+	if outlived {
+		a.host.held.drop(a.job.Token)
+	}
+	return before, first
+}
+
+func (a *attempt) leave(end phase) (before phase, first, outlived bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before = a.phase
 	if before == over || before == givenUp {
-		return before, false
+		return before, false, false
 	}
 	a.phase = end
 	if before == running {
 		a.timer.Stop()
 		a.host.counters.running.Add(-1)
 	}
-	return before, true
+	return before, true, a.ended
+}
+
+// outlives notes that the reservation has ended, and reports whether the handler still runs. Then the attempt stays
+// registered until it does not.
+func (a *attempt) outlives() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = a.phase == running
+	return a.ended
 }
 
 // returned is called in the handler's goroutine with what the handler returned.
@@ -358,11 +376,12 @@ func outcomeName(outcome pawl.Outcome) string {
 }
 
 // report is what a beat tells of the attempt.
-func (a *attempt) report() (progress pawl.Progress, news, lost bool) {
+func (a *attempt) report() (progress pawl.Progress, news, gone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	news, a.news = a.news, false
-	return a.progress, news && !a.lost, a.lost
+	gone = a.lost || a.ended
+	return a.progress, news && !gone, gone
 }
 
 // unreported keeps progress that a beat could not deliver.

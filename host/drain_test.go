@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/host"
 	"github.com/pawljobs/pawl/storetest"
 )
 
@@ -347,4 +348,45 @@ func TestQuiet(t *testing.T) {
 		took, err := h.stop()
 		w.equal("took and error", words(took, err), "0s <nil>")
 	})
+}
+
+// A handler that has made its transition and runs on is still the host's: the shutdown cancels it, gives it up when it
+// ignores that, and does not wait for longer than its rungs.
+func TestDrainEndsHandlersAfterTheirTransition(t *testing.T) {
+	for name, obeys := range map[string]bool{"obeys": true, "ignores": false} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				release := make(chan struct{})
+				var cause error
+				w.handle(func(ctx context.Context, _ workArgs) error {
+					if err := pawl.FromContext(ctx).Delete(ctx); err != nil {
+						t.Error(err)
+					}
+					if obeys {
+						<-ctx.Done()
+						cause = context.Cause(ctx)
+						return ctx.Err()
+					}
+					<-release
+					return nil
+				})
+				w.config.Drain = host.Drain{Handler: 2 * time.Second, Server: 4 * time.Second, Host: 8 * time.Second}
+				id := w.put(1)
+				h := w.start()
+				w.pass(time.Second)
+				took, err := h.stop()
+				w.equal("error", err, nil)
+				w.equal("end", w.ended(id), "done")
+				if obeys {
+					w.equal("took", took, 2*time.Second)
+					w.equal("cause", cause, pawl.ErrShutdown)
+				} else {
+					w.equal("took", took, 4*time.Second)
+					w.equal("strays", h.Stats().Strays, 1)
+				}
+				close(release)
+				synctest.Wait()
+			})
+		})
+	}
 }

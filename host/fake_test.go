@@ -390,6 +390,15 @@ func (f *fakeStore) Sweep(_ context.Context, r pawl.SweepRequest) (pawl.SweepRep
 	return report, nil
 }
 
+func (f *fakeStore) Job(_ context.Context, id pawl.ID) (pawl.JobView, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if j := f.jobs[id]; j != nil {
+		return pawl.JobView{ID: id, State: pawl.JobWaiting}, nil
+	}
+	return pawl.JobView{}, pawl.ErrNotFound
+}
+
 func (f *fakeStore) BusyQueues(context.Context) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
-// registry knows every reservation that the host holds: from the claim's reply until the store has recorded its end.
+// registry knows every reservation that the host holds, from the claim's reply until the store has recorded its end; and
+// for longer where the handler still runs then: a shutdown has to end that too.
 type registry struct {
 	mu       sync.Mutex
 	attempts map[pawl.Token]*attempt
@@ -26,7 +27,9 @@ func (r *registry) remove(entries []*entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range entries {
-		delete(r.attempts, e.Token)
+		if e.attempt == nil || !e.attempt.outlives() {
+			delete(r.attempts, e.Token)
+		}
 	}
 }
 
@@ -66,8 +69,8 @@ func (r *registry) report(id pawl.SessionID) (held []pawl.Reservation, progress 
 	attempts := r.all(func(a *attempt) bool { return a.session == id })
 	held = make([]pawl.Reservation, 0, len(attempts))
 	for _, a := range attempts {
-		p, news, lost := a.report()
-		if !lost {
+		p, news, gone := a.report()
+		if !gone {
 			held = append(held, a.job.Reservation)
 		}
 		if news {

@@ -28,14 +28,16 @@ func (o operations) Settle(ctx context.Context, outcome pawl.Outcome, failure er
 	e := a.entry(outcome, ending, failure)
 	e.waiter = make(chan error, 1)
 	err := a.host.settler.settleNow(ctx, e)
+	lost := errors.Is(err, pawl.ErrLeaseLost)
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.settling = false
-	switch {
-	case err == nil:
+	if err == nil {
 		a.outcome = outcome
-	case errors.Is(err, pawl.ErrLeaseLost):
-		a.lost = true
+	}
+	a.lost = a.lost || lost
+	a.mu.Unlock()
+	if lost {
+		a.interrupt(pawl.ErrLeaseLost)
 	}
 	return err
 }

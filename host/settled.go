@@ -77,21 +77,33 @@ func (s *settler) resolve(ctx context.Context, batch []*entry, results []error) 
 }
 
 // verify finds out whether an earlier call, whose outcome stayed unknown, has ended a reservation that is gone now. A
-// death has left its letter under an id that no other reservation makes; any other transition is taken for recorded:
-// nobody but its holder ends a reservation, save an operator or an observer, and then nothing is left to do either.
+// death has left its letter under an id that no other reservation makes, and a job that is done is not there any more.
+// What puts a job back is taken for recorded: if it was not, an observer or an operator has done the same.
 func (s *settler) verify(ctx context.Context, e *entry, lost error) error {
-	if e.Letter == nil {
+	ctx, cancel := context.WithTimeout(ctx, s.host.config.Intervals.Call)
+	defer cancel()
+	if e.Letter != nil {
+		_, err := s.host.letters.Letter(ctx, e.Letter.ID)
+		if errors.Is(err, pawl.ErrNotFound) {
+			return lost
+		}
+		if err != nil {
+			return fmt.Errorf("look for the letter: %w", err)
+		}
 		return nil
 	}
-	letters := s.host.letters
-	callCtx, cancel := context.WithTimeout(ctx, s.host.config.Intervals.Call)
-	defer cancel()
-	_, err := letters.Letter(callCtx, e.Letter.ID)
-	if errors.Is(err, pawl.ErrNotFound) {
-		return lost
+	jobs, ok := s.host.store.(pawl.Jobs)
+	if _, done := e.Outcome.(pawl.Done); !ok || !done {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("look for the letter: %w", err)
+	job, err := jobs.Job(ctx, e.ID)
+	switch {
+	case errors.Is(err, pawl.ErrNotFound), errors.Is(err, pawl.ErrUnsupported):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for the job: %w", err)
+	case job.State == pawl.JobWaiting || job.State == pawl.JobScheduled || job.State == pawl.JobReserved:
+		return lost
 	}
 	return nil
 }

@@ -31,6 +31,11 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, harness())
 }
 
+func TestModel(t *testing.T) {
+	server(t)
+	storetest.RunModel(t, harness())
+}
+
 // Through pgbouncer in transaction mode, with a single connection to it.
 func TestConformanceBehindPooler(t *testing.T) {
 	server(t)

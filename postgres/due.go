@@ -24,8 +24,11 @@ select (select count(*) from moved), run_at, old from (select run_at, old from d
 	selectNextDue = `select least(run_at - now(), interval '10000 days') from {s}.job where run_at is not null and (run_at, seq) > ($1, $2)
 order by run_at, seq limit 1`
 
-	dueAtOnce = 2000 // jobs in one statement
-	dueWhole  = 20   // a look from the beginning is followed by that many times its own duration without one
+	dueAtOnce = 2000                  // jobs in one statement
+	dueMany   = 5000                  // moved since a look from the beginning: then the next one comes after
+	duePause  = time.Second           // so long
+	dueSlow   = 50 * time.Millisecond // a look from the beginning that takes longer
+	dueShare  = 20                    // is followed by that many times its own duration without one
 )
 
 // dueCursor is how far the schedule was searched: nothing due is known to be before it. What was moved leaves dead
@@ -34,7 +37,9 @@ order by run_at, seq limit 1`
 type dueCursor struct {
 	mu    sync.Mutex
 	at    dueMark
-	whole time.Time // of the next look from the beginning
+	moved int64         // since the last look from the beginning
+	whole time.Time     // of the last look from the beginning
+	pause time.Duration // after it, if it was slow
 }
 
 // dueMark is a place in the schedule.
@@ -49,22 +54,29 @@ var dueStart = dueMark{pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfin
 func (c *dueCursor) begin(now time.Time) dueMark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.at.runAt.Valid || !now.Before(c.whole) {
+	pause := c.pause
+	if c.moved >= dueMany {
+		pause = max(pause, duePause)
+	}
+	if !c.at.runAt.Valid || now.Sub(c.whole) >= pause {
 		return dueStart
 	}
 	return c.at
 }
 
-// looked notes what a look from a place has found: the last one that was moved, if there was one.
-func (c *dueCursor) looked(from dueMark, last *dueMark, began time.Time) {
+// looked notes what a look from a place has moved, the last one among it.
+func (c *dueCursor) looked(from dueMark, moved int64, last dueMark, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if from == dueStart {
-		now := time.Now()
-		c.whole = now.Add(dueWhole * now.Sub(began))
+		c.moved, c.pause, c.whole = 0, 0, time.Now()
+		if took := c.whole.Sub(began); took > dueSlow {
+			c.pause = dueShare * took
+		}
 	}
-	if last != nil {
-		c.at = *last
+	if moved > 0 {
+		c.moved += moved
+		c.at = last
 	}
 }
 
@@ -73,14 +85,10 @@ func (c *dueCursor) queue(batch *pgx.Batch, w *sweeping) {
 	began := time.Now()
 	from := c.begin(began)
 	batch.Queue(w.store.sql.makeDue, w.dueLimit, from.runAt, from.seq).Query(func(rows pgx.Rows) error {
-		var last *dueMark
-		var mark dueMark
-		_, err := pgx.ForEachRow(rows, []any{&w.due, &mark.runAt, &mark.seq}, func() error {
-			last = &mark
-			return nil
-		})
+		var last dueMark
+		_, err := pgx.ForEachRow(rows, []any{&w.due, &last.runAt, &last.seq}, func() error { return nil })
 		if err == nil {
-			c.looked(from, last, began)
+			c.looked(from, w.due, last, began)
 		}
 		return err
 	})
