@@ -16,11 +16,10 @@ create table {s}.message (
 alter table {s}.alert
   add column regression bool not null default false, -- its group had been resolved when it died
   add column message bigint;                         -- null until it is decided
-insert into {s}.message (id, sink, key, letters, since_at, attempt, token, session, due_at, delivered_at, error) overriding system value
-select a.id, a.sink, a.key, 1, l.dead_at, a.attempt, a.token, a.session, a.due_at, a.delivered_at, a.error
-from {s}.alert a join {s}.letter l on l.id = a.letter where a.attempt > 0;
-update {s}.alert set message = id where attempt > 0;
-select setval(pg_get_serial_sequence('{l}.message', 'id'), (select coalesce(max(id), 0) + 1 from {s}.message), false);
+insert into {s}.message (sink, key, letters, since_at, attempt, token, session, due_at, delivered_at, error)
+select a.sink, a.key, 1, l.dead_at, a.attempt, a.token, a.session, a.due_at, a.delivered_at, a.error
+from {s}.alert a join {s}.letter l on l.id = a.letter where a.attempt > 0 order by a.id;
+update {s}.alert a set message = m.id from {s}.message m where m.sink = a.sink and m.key = a.key;
 
 alter table {s}.alert drop column key, drop column attempt, drop column token, drop column session, drop column due_at,
   drop column delivered_at, drop column error;
