@@ -40,7 +40,7 @@ func TestPromisesHold(t *testing.T) {
 			}
 			plan := NewPlan(store, 5, 10*time.Second)
 			rules := demands(plan.Span)
-			rules.Share = 0.2 // of four or five
+			rules.Share = 0.2              // of four or five
 			rules.Bound = 20 * time.Second // beside other tests
 			report, err := Play(t.Context(), plan, rules, "")
 			if err != nil {
