@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +24,8 @@ const (
 )
 
 // Evidence is what is kept of an error: storable whatever the error was. NUL and invalid UTF-8 are replaced, long
-// text is cut at a rune boundary and the cut is marked, and an Error method that panics is reported as that.
+// text is cut at a rune boundary and the cut is marked, and an Error method that panics is reported as that. The query of
+// a URL that failed is left out.
 type Evidence struct {
 	Type    string // Go type of the first error of the chain that is not a mere wrapper, such as *url.Error
 	Message string // of the whole error, at most 4,000 characters
@@ -34,11 +37,39 @@ func NewEvidence(err error) Evidence {
 	if err == nil {
 		return Evidence{}
 	}
+	text := publicText(err)
 	return Evidence{
 		Type:    cutBytes(storable(typeName(firstReal(err))), 256),
-		Message: cutRunes(storable(errorText(err)), maxMessage),
-		Detail:  cutBytes(detail(err), maxDetail),
+		Message: cutRunes(storable(text(err)), maxMessage),
+		Detail:  cutBytes(detail(err, text), maxDetail),
 	}
+}
+
+// publicText is errorText without the queries of URLs that the errors of net/http print: keys and tokens travel in them.
+func publicText(err error) func(error) string {
+	var queries []string
+	level := err
+	for range chain.Limit {
+		if e, ok := level.(*url.Error); ok && e != nil {
+			if _, query, _ := strings.Cut(e.URL, "?"); query != "" {
+				quoted := strconv.Quote(query)
+				queries = append(queries, "?"+query, "?…", "?"+quoted[1:len(quoted)-1], "?…")
+			}
+		}
+		parts, inner := chain.Unwrap(level)
+		if len(parts) > 0 {
+			inner = parts[0]
+		}
+		if inner == nil {
+			break
+		}
+		level = inner
+	}
+	if queries == nil {
+		return errorText
+	}
+	hide := strings.NewReplacer(queries...)
+	return func(err error) string { return hide.Replace(errorText(err)) }
 }
 
 // firstReal passes over errors that only wrap: those of fmt.Errorf, errors.Join and this package's classes. Of
@@ -82,13 +113,13 @@ func errorText(err error) (text string) {
 }
 
 // detail lists the chain and then the stacks that its errors carry.
-func detail(err error) string {
+func detail(err error, text func(error) string) string {
 	var b, stacks strings.Builder
 	listed, passed := 0, 0
 	for level := err; level != nil && listed+passed < chain.Limit; {
 		if listed < maxChain {
 			listed++
-			fmt.Fprintf(&b, "%s: %s\n", typeName(level), cutRunes(storable(errorText(level)), 1000))
+			fmt.Fprintf(&b, "%s: %s\n", typeName(level), cutRunes(storable(text(level)), 1000))
 			stacks.WriteString(stackOf(level))
 		} else {
 			passed++
@@ -97,7 +128,7 @@ func detail(err error) string {
 		for _, part := range parts[min(1, len(parts)):] {
 			if part != nil && listed < maxChain {
 				listed++
-				fmt.Fprintf(&b, "joined with %s: %s\n", typeName(part), cutRunes(storable(errorText(part)), 1000))
+				fmt.Fprintf(&b, "joined with %s: %s\n", typeName(part), cutRunes(storable(text(part)), 1000))
 			}
 		}
 		if len(parts) > 0 {

@@ -115,3 +115,17 @@ func TestFingerprintGroupsWhatIsAlike(t *testing.T) {
 		}
 	}
 }
+
+// Keys travel in the queries of URLs, and the errors of net/http print these.
+func TestEvidenceLeavesOutQueries(t *testing.T) {
+	t.Parallel()
+	for name, query := range map[string]string{"plain": "api_key=s3cr3t&user=7", "quoted": `api_key=s3cr3t"x`} {
+		failed := &url.Error{Op: "Get", URL: "https://cdn.example/a?" + query, Err: errors.New("connection refused")}
+		for _, err := range []error{failed, fmt.Errorf("fetch: %w", failed), pawl.Transient(errors.Join(failed, errors.New("later")))} {
+			got := pawl.NewEvidence(err)
+			if strings.Contains(got.Message+got.Detail, "s3cr3t") || !strings.Contains(got.Message, "https://cdn.example/a?…") {
+				t.Errorf("%s: %q, detail %q", name, got.Message, got.Detail)
+			}
+		}
+	}
+}

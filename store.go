@@ -266,7 +266,7 @@ type ClaimedJob struct {
 type AttemptRecord struct {
 	Attempt   int           `json:"attempt"`
 	Ending    Ending        `json:"ending"`
-	StartedAt time.Time     `json:"started_at"`
+	StartedAt time.Time     `json:"started_at"` // with EndCrashed: when the host was last heard of
 	Duration  time.Duration `json:"duration_ns"`
 	Host      string        `json:"host"`
 	Type      string        `json:"error_type,omitempty"`

@@ -355,7 +355,14 @@ func (a *attempt) line(outcome pawl.Outcome, ending pawl.Ending) {
 	if !a.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	a.log.LogAttrs(ctx, slog.LevelInfo, "job ran", slog.String("outcome", outcomeName(outcome)), slog.String("ending", string(ending)),
+	name := outcomeName(outcome)
+	switch {
+	case a.host.base.Err() != nil:
+		name = "not recorded"
+	case ending == pawl.EndCancelled:
+		name = "cancelled"
+	}
+	a.log.LogAttrs(ctx, slog.LevelInfo, "job ran", slog.String("outcome", name), slog.String("ending", string(ending)),
 		slog.Duration("duration", time.Since(a.started)), slog.Duration("waited", a.clock.time(a.started).Sub(a.job.ReadyAt)))
 }
 

@@ -123,12 +123,12 @@ func (p *printer) attempts(history []pawl.AttemptRecord) {
 		if a.Type != "" {
 			what = a.Type + ": " + a.Message
 		}
-		lasted := took(a.Duration)
+		started, lasted := moment(a.StartedAt), took(a.Duration)
 		if endUnseen(a) {
-			lasted = "-"
+			started, lasted = "before "+started, "-"
 		}
 		rows[i] = []string{
-			fmt.Sprint(a.Attempt), moment(a.StartedAt), lasted, escape(string(a.Ending)), escape(a.Host), cut(escape(what), 160),
+			fmt.Sprint(a.Attempt), started, lasted, escape(string(a.Ending)), escape(a.Host), cut(escape(what), 160),
 		}
 	}
 	p.line()
