@@ -190,8 +190,8 @@ func TestConfigIsChecked(t *testing.T) {
 		config host.Config
 		want   []string // in the error's text
 	}{
-		"no store":            {mux: mux, want: []string{"store and mux"}},
-		"no mux":              {store: newFake(), want: []string{"store and mux"}},
+		"no store":            {mux: mux, want: []string{"store", "must be given"}},
+		"no mux":              {store: newFake(), want: []string{"mux", "must be given"}},
 		"mux with errors":     {store: newFake(), mux: broken, want: []string{"test.work.v1", "twice"}},
 		"no handler":          {store: newFake(), mux: pawl.NewMux(), want: []string{"at least one handler"}},
 		"no servers":          {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{}}, want: []string{"Servers"}},

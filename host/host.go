@@ -77,8 +77,11 @@ type Host struct {
 
 // New checks the configuration and makes a host. Nothing is done to the store yet.
 func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
-	if store == nil || mux == nil {
-		return nil, fmt.Errorf("new host: %w", &pawl.FieldError{Field: "store and mux", Value: nil, Rule: "must be given"})
+	if store == nil {
+		return nil, fmt.Errorf("new host: %w", &pawl.FieldError{Field: "store", Value: nil, Rule: "must be given"})
+	}
+	if mux == nil {
+		return nil, fmt.Errorf("new host: %w", &pawl.FieldError{Field: "mux", Value: nil, Rule: "must be given"})
 	}
 	config = config.withDefaults()
 	err := errors.Join(mux.Err(), config.check())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -253,6 +255,16 @@ func TestLateCommit(t *testing.T) {
 				t.Errorf("claimed %s, want %s", jobs[0].ID, early.ID)
 			}
 			return
+		}
+	}
+}
+
+func TestTxMustBeGiven(t *testing.T) {
+	t.Parallel()
+	store := openIn(t, server(t), postgres.Config{Schema: freshSchema(t)})
+	for name, to := range map[string]pawl.Enqueuer{"pgx": store.Tx(nil), "database/sql": store.SQLTx(nil)} {
+		if _, err := to.Enqueue(t.Context(), []pawl.NewJob{newJob(t, store)}); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "transaction") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

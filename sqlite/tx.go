@@ -34,6 +34,9 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
 		return nil, err
 	}
+	if tx, ok := t.tx.(*sql.Tx); t.tx == nil || ok && tx == nil {
+		return nil, &pawl.FieldError{Field: "transaction", Value: nil, Rule: "must be given"}
+	}
 	if _, ok := t.tx.(*sql.DB); ok {
 		return nil, &pawl.FieldError{Field: "transaction", Value: "*sql.DB", Rule: "must be a transaction: without one, enqueue in the store itself"}
 	}

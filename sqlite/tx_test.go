@@ -230,3 +230,17 @@ func TestTxNeedsATransaction(t *testing.T) {
 		t.Errorf("%d jobs stored, want none", n)
 	}
 }
+
+func TestTxMustBeGiven(t *testing.T) {
+	t.Parallel()
+	store, db := service(t, sqlite.Config{})
+	var none *sql.Tx
+	for name, tx := range map[string]sqlite.Transaction{"nil": nil, "a nil *sql.Tx": none} {
+		if _, err := txKind.Enqueue(t.Context(), store.Tx(tx), 1); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "transaction") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := count(t, db, `select count(*) from pawl_job`); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+}
