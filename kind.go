@@ -32,7 +32,7 @@ type Lift[T any] struct {
 // NewKind names a kind and states its policy; zero fields of the policy inherit. A name or policy that breaks a rule
 // is reported by every Enqueue of the kind and by host.New for its handler.
 func NewKind[T any](name string, policy Policy, replaces ...Lift[T]) Kind[T] {
-	k := Kind[T]{name: name, policy: policy, err: checkName("kind", name)}
+	k := Kind[T]{name: name, policy: policy, err: CheckName("kind", name)}
 	if k.err == nil {
 		if err := policy.check(); err != nil {
 			k.err = fmt.Errorf("kind %s: %w", name, err)

@@ -31,7 +31,8 @@ func NewMux() *Mux { return &Mux{handlers: map[string]Handler{}} }
 func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware, middleware...) }
 
 // Handle registers the handler of a kind, and of every older kind that it replaces. Its goroutine may run other jobs
-// afterwards, so a handler that locks its thread or sets goroutine labels undoes that before it returns. Mistakes, such as a second
+// afterwards, so a handler that locks its thread undoes that before it returns, or does such work in a goroutine of its own.
+// Mistakes, such as a second
 // handler for a kind, are reported by Err, and so by host.New.
 func Handle[T any](m *Mux, kind Kind[T], handle func(context.Context, T) error, middleware ...Middleware) {
 	if kind.err != nil {

@@ -221,7 +221,7 @@ func (e *Envelope) check() error {
 	if err := e.Policy.check(); err != nil {
 		return err
 	}
-	if err := checkName("kind", e.Kind); err != nil {
+	if err := CheckName("kind", e.Kind); err != nil {
 		return err
 	}
 	for _, text := range []struct {

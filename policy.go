@@ -101,7 +101,7 @@ func (p Policy) Over(wider Policy) Policy {
 // check refuses what no job may have. Zero fields pass: they inherit.
 func (p Policy) check() error {
 	if p.Queue != "" {
-		if err := checkName("queue", p.Queue); err != nil {
+		if err := CheckName("queue", p.Queue); err != nil {
 			return err
 		}
 	}

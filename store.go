@@ -45,13 +45,13 @@ func (j NewJob) Check() error {
 	if j.ID.IsZero() || len(j.Envelope) == 0 {
 		return &FieldError{"job", j.ID, "must have an id and an envelope: make it with a Kind"}
 	}
-	if err := checkName("kind", j.Kind); err != nil {
+	if err := CheckName("kind", j.Kind); err != nil {
 		return err
 	}
 	if j.Delay < 0 || j.Delay > maxWait {
 		return &FieldError{"delay", j.Delay, "must be at least 0 and at most 10 years"}
 	}
-	return checkName("queue", j.Queue)
+	return CheckName("queue", j.Queue)
 }
 
 // checkDeadline refuses a job that could never start.

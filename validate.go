@@ -24,7 +24,9 @@ const (
 	maxWait        = 10 * 365 * 24 * time.Hour
 )
 
-func checkName(field, name string) error {
+// CheckName refuses names of kinds, queues and hosts that no store would take: they have 1 to 128 bytes of valid UTF-8
+// without control characters.
+func CheckName(field, name string) error {
 	if name == "" || len(name) > maxName {
 		return &FieldError{field, name, fmt.Sprintf("must have 1 to %d bytes", maxName)}
 	}

@@ -204,6 +204,9 @@ func TestConfigIsChecked(t *testing.T) {
 		"weights": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{
 			Name: "io", Queues: []string{"a", "b", "c"}, Workers: 1, Weights: map[string]int{"a": 0, "b": -1, "d": 1_000_001},
 		}}}, want: []string{`Servers[0].Weights "c"`, `Servers[0].Weights "d"`, "Weights[a]", "Weights[b]", "Weights[d]"}},
+		"bad names": {store: newFake(), mux: mux, config: host.Config{
+			Name: "a\x00b", Version: "\xff", Servers: []host.Server{{Name: "i\no", Queues: []string{"a\nb"}, Workers: 1}},
+		}, want: []string{"Name", "Version", "Servers[0].Name", "Servers[0].Queues", "control characters", "valid UTF-8"}},
 		"no workers": {store: newFake(), mux: mux, config: host.Config{Servers: []host.Server{{Name: "io", Queues: queues}}}, want: []string{"Servers[0].Workers", `"0"`}},
 		"ladder": {
 			store: newFake(), mux: mux, config: host.Config{Drain: host.Drain{Handler: 2 * time.Minute}},

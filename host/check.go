@@ -25,7 +25,10 @@ func (c Config) check() error {
 		climb(rung{"Drain.Handler", c.Drain.Handler}, rung{"Drain.Server", c.Drain.Server}, rung{"Drain.Host", c.Drain.Host}),
 		climb(rung{"Intervals.Beat", c.Intervals.Beat}, rung{"Intervals.Silence", c.Intervals.Silence},
 			rung{"Intervals.DeadAfter", c.Intervals.DeadAfter}),
-		checkServers(c.Servers), checkSinks(c.Sinks),
+		pawl.CheckName("Name", c.Name), checkServers(c.Servers), checkSinks(c.Sinks),
+	}
+	if c.Version != "" {
+		errs = append(errs, pawl.CheckName("Version", c.Version))
 	}
 	for _, d := range []rung{
 		{"Intervals.Poll", c.Intervals.Poll},
@@ -98,13 +101,14 @@ func checkServers(servers []Server) error {
 			errs = append(errs, &pawl.FieldError{Field: field + ".Name", Value: s.Name, Rule: "must be given once"})
 		}
 		names[s.Name] = true
+		if s.Name != "" {
+			errs = append(errs, pawl.CheckName(field+".Name", s.Name))
+		}
 		if len(s.Queues) == 0 {
 			errs = append(errs, &pawl.FieldError{Field: field + ".Queues", Value: "[]", Rule: "must name at least one queue"})
 		}
 		for _, queue := range s.Queues {
-			if queue == "" || len(queue) > 128 {
-				errs = append(errs, &pawl.FieldError{Field: field + ".Queues", Value: queue, Rule: "every name must have 1 to 128 bytes"})
-			}
+			errs = append(errs, pawl.CheckName(field+".Queues", queue))
 		}
 		errs = append(errs, checkWeights(field+".Weights", s))
 		if s.Workers < 1 || s.Workers > mostWorkers {

@@ -1,6 +1,10 @@
 package host
 
-import "sync"
+import (
+	"context"
+	"runtime/pprof"
+	"sync"
+)
 
 // line is the claimed jobs of a server that wait for a goroutine. There is always one goroutine on its way to the first
 // of them. It sends another after itself before it runs that one, and goes on with the next in line when it is done: so
@@ -37,6 +41,7 @@ func (l *line) run() {
 			return
 		}
 		arrived = false
+		pprof.SetGoroutineLabels(context.Background()) // those of the job before
 		a.begin()
 	}
 }

@@ -78,6 +78,21 @@ func (p *presence) nextBeat() <-chan struct{} {
 	return p.renewed
 }
 
+// still asks by a beat whether a session is the present one: nil if so, else lost.
+func (p *presence) still(ctx context.Context, id pawl.SessionID, lost error) error {
+	renewed := p.nextBeat()
+	p.nudge()
+	select {
+	case <-renewed:
+	case <-ctx.Done():
+		return fmt.Errorf("ask for the session: %w", context.Cause(ctx))
+	}
+	if now, _ := p.lastBeat(); now != id {
+		return lost
+	}
+	return nil
+}
+
 // nudge asks for a beat now.
 func (p *presence) nudge() { signal(p.kick) }
 

@@ -36,6 +36,7 @@ type entry struct {
 	condemned bool      // the death is kept on its job meanwhile
 	recorded  bool      // the letter is in Config.DeadLetters
 	known     bool      // and was there before
+	adrift    bool      // its session has ended
 }
 
 // settler is the one goroutine that ends reservations, with batches as large as the moment offers. What the store

@@ -27,6 +27,9 @@ func (s *settler) write(ctx context.Context, batch []*entry) (left []*entry, err
 	cancel()
 	if errors.Is(err, pawl.ErrSessionLost) {
 		results, err = lostAll(batch), nil
+		for _, e := range batch {
+			e.adrift = true
+		}
 	}
 	if err == nil && len(results) != len(batch) {
 		err = fmt.Errorf("the store gave %d results for %d settlements", len(results), len(batch))
@@ -77,8 +80,9 @@ func (s *settler) resolve(ctx context.Context, batch []*entry, results []error) 
 }
 
 // verify finds out whether an earlier call, whose outcome stayed unknown, has ended a reservation that is gone now. A
-// death has left its letter under an id that no other reservation makes, and a job that is done is not there any more.
-// What puts a job back is taken for recorded: if it was not, an observer or an operator has done the same.
+// death has left its letter under an id that no other reservation makes. Of other ends the job tells: one that a dead
+// host's neighbours have recovered has a crash more than this attempt knew of, and one that was done by this attempt is
+// gone under its number. Where the job is not remembered, a session that is still ours says that nobody else ended it.
 func (s *settler) verify(ctx context.Context, e *entry, lost error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.host.config.Intervals.Call)
 	defer cancel()
@@ -93,19 +97,29 @@ func (s *settler) verify(ctx context.Context, e *entry, lost error) error {
 		return nil
 	}
 	jobs, ok := s.host.store.(pawl.Jobs)
-	if _, done := e.Outcome.(pawl.Done); !ok || !done {
+	if !ok || e.attempt == nil {
 		return nil
 	}
 	job, err := jobs.Job(ctx, e.ID)
 	switch {
 	case errors.Is(err, pawl.ErrNotFound), errors.Is(err, pawl.ErrUnsupported):
-		return nil
+		if e.adrift {
+			return lost
+		}
+		return s.host.presence.still(ctx, e.session, lost)
 	case err != nil:
 		return fmt.Errorf("look for the job: %w", err)
-	case job.State == pawl.JobWaiting || job.State == pawl.JobScheduled || job.State == pawl.JobReserved:
+	case job.Crashes > e.attempt.job.Crashes:
+		return lost
+	}
+	if _, done := e.Outcome.(pawl.Done); done && (isLive(job.State) || job.Attempt != e.attempt.job.Attempt) {
 		return lost
 	}
 	return nil
+}
+
+func isLive(state pawl.JobState) bool {
+	return state == pawl.JobWaiting || state == pawl.JobScheduled || state == pawl.JobReserved
 }
 
 // refused deals with entries that cannot be recorded by themselves: a Job's operation is told, a death is kept on its

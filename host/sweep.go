@@ -11,6 +11,9 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
+// lockedDue is the time between looks for a job that is due and cannot be had yet.
+const lockedDue = 20 * time.Millisecond
+
 // orphanBatch bounds how many jobs of unknown kinds are buried at a time.
 const orphanBatch = 50
 
@@ -104,6 +107,8 @@ func (s *sweeper) sweep(ctx context.Context) (wait time.Duration, err error) {
 	switch {
 	case report.More:
 		wait = 0
+	case report.NextDue == 0 && report.Due == 0: // another transaction has locked it
+		wait = min(wait, lockedDue)
 	case report.NextDue >= 0:
 		wait = min(wait, max(report.NextDue, time.Millisecond))
 	}

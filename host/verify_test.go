@@ -12,11 +12,26 @@ import (
 )
 
 // The reply to an acknowledgement is lost, and when it is repeated the reservation is gone. If it was recorded, the job is
-// gone too, and the handler hears of success; if another host has recovered the job meanwhile, the handler hears that its
-// reservation was lost, and the job is counted once.
+// gone too, and the handler hears of success. If another host has the job meanwhile, or has done it, the handler hears
+// that its reservation was lost, and the job is counted once.
 func TestUnknownAcknowledgement(t *testing.T) {
-	for _, when := range []storetest.When{storetest.Before, storetest.After} {
-		t.Run(when.String(), func(t *testing.T) {
+	for name, row := range map[string]struct {
+		meanwhile func(w *world, id pawl.ID, call func() error)
+		runs      int // here
+		succeeded int64
+		lost      bool
+	}{
+		"recorded": {func(_ *world, _ pawl.ID, call func() error) { _ = call() }, 1, 1, false},
+		"taken":    {func(w *world, id pawl.ID, _ func() error) { w.with(id, func(j *fakeJob) { j.session = 0 }) }, 2, 1, true},
+		"done by another": {func(w *world, id pawl.ID, _ func() error) {
+			w.with(id, func(j *fakeJob) {
+				holder := j.session
+				w.store.end(j, "done")
+				w.store.crash(holder)
+			})
+		}, 1, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
 				store := storetest.Fail(w.store)
 				var deleted []error
@@ -30,26 +45,18 @@ func TestUnknownAcknowledgement(t *testing.T) {
 					if failed.Swap(true) {
 						return call()
 					}
-					if when == storetest.After {
-						_ = call()
-					} else {
-						w.with(id, func(j *fakeJob) { j.session = 0 })
-					}
+					row.meanwhile(w, id, call)
 					return errDown
 				})
 				h := w.startOn(store)
-				w.pass(5 * time.Second)
+				w.pass(10 * time.Second)
 				w.equal("end", w.ended(id), "done")
-				w.equal("succeeded", h.Stats().Succeeded, 1)
-				if when == storetest.After {
-					w.equal("runs", len(deleted), 1)
-				} else {
-					w.equal("runs", len(deleted), 2)
-					if !errors.Is(deleted[0], pawl.ErrLeaseLost) {
-						t.Errorf("of a job that another has: %v", deleted[0])
-					}
+				w.equal("succeeded", h.Stats().Succeeded, row.succeeded)
+				w.equal("runs", len(deleted), row.runs)
+				if lost := errors.Is(deleted[0], pawl.ErrLeaseLost); lost != row.lost {
+					t.Errorf("the first handler heard %v", deleted[0])
 				}
-				if err := deleted[len(deleted)-1]; err != nil {
+				if err := deleted[len(deleted)-1]; !row.lost && err != nil {
 					t.Errorf("recorded: %v", err)
 				}
 				h.clean()

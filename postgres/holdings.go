@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/pawljobs/pawl"
@@ -71,7 +72,7 @@ func (h *holdings) settle(session pawl.SessionID, settlements []pawl.Settlement,
 		return
 	}
 	for i := range settlements {
-		if results[i] == nil {
+		if results[i] == nil || errors.Is(results[i], pawl.ErrLeaseLost) {
 			delete(held.jobs, settlements[i].Token)
 		}
 	}
