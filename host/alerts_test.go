@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,9 +196,9 @@ func TestUndeliveredAlertsAreCounted(t *testing.T) {
 		alone := w.start()
 		w.pass(5 * time.Minute)
 		w.equal("warnings", len(w.lines.at(slog.LevelWarn, nobody)), 1)
-		works := false
+		var works atomic.Bool
 		w.config.Sinks = []pawl.Sink{&sink{name: "mail", deliver: func(context.Context, pawl.Alert) error {
-			if works {
+			if works.Load() {
 				return nil
 			}
 			return errors.New("451 try later")
@@ -211,7 +212,7 @@ func TestUndeliveredAlertsAreCounted(t *testing.T) {
 		if text := metricsOf(h.Host); !strings.Contains(text, `pawl_alerts_undelivered{sink="mail"} 3`) || !strings.Contains(text, `pawl_alerts_undelivered{sink="log"} 0`) {
 			t.Errorf("metrics %s", text)
 		}
-		works = true
+		works.Store(true)
 		w.pass(20 * time.Minute)
 		w.equal("undelivered in the end", h.Stats().AlertsUndelivered, 0)
 		w.equal("warnings in the end", len(w.lines.at(slog.LevelWarn, nobody)), 1)
