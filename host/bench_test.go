@@ -2,10 +2,12 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/host"
@@ -65,4 +67,72 @@ func burnDown(b *testing.B, config host.Config, storeConfig sqlite.Config) {
 		b.Fatalf("%d of %d jobs are settled", n, b.N)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// BenchmarkDeathsBesideASink runs jobs of which 2,000 die, beside a healthy sink and one that hangs or does not: the rates
+// of both are to be compared. b.N is the number of jobs, at least 10,000.
+func BenchmarkDeathsBesideASink(b *testing.B) {
+	for _, engine := range engines {
+		for _, other := range []string{"healthy", "hangs"} {
+			b.Run(engine.name+"/"+other, func(b *testing.B) {
+				deathsBesideASink(b, engine, other == "hangs")
+			})
+		}
+	}
+}
+
+func deathsBesideASink(b *testing.B, engine engine, hangs bool) {
+	if b.N < 10_000 {
+		return // the try run of one
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	store, err := engine.open(ctx, engine.fresh(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	for n := 0; n < b.N; n += 1000 {
+		args := make([]workArgs, min(b.N-n, 1000))
+		for i := range args {
+			args[i].N = n + i
+		}
+		if _, err := work.EnqueueMany(ctx, store, args); err != nil {
+			b.Fatal(err)
+		}
+	}
+	mux := pawl.NewMux()
+	var ran atomic.Int64
+	all := make(chan struct{})
+	every := b.N / 2000
+	pawl.Handle(mux, work, func(_ context.Context, args workArgs) error {
+		if ran.Add(1) == int64(b.N) {
+			close(all)
+		}
+		if args.N%every == 0 {
+			return pawl.Permanent(errors.New("no"))
+		}
+		return nil
+	})
+	other := &sink{name: "other"}
+	if hangs {
+		other.deliver = func(ctx context.Context, _ pawl.Alert) error { <-ctx.Done(); return ctx.Err() }
+	}
+	h, err := host.New(store, mux, host.Config{
+		Logger: slog.New(slog.DiscardHandler), Sinks: []pawl.Sink{&sink{name: "healthy"}, other},
+		Drain: host.Drain{Handler: time.Second, Server: 2 * time.Second, Host: 3 * time.Second},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	b.ResetTimer()
+	go func() { ended <- h.Run(ctx) }()
+	<-all
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+	cancel()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
 }

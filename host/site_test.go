@@ -36,7 +36,7 @@ type database interface {
 // engine is one kind of store.
 type engine struct {
 	name  string
-	fresh func(t *testing.T) (where string)
+	fresh func(t testing.TB) (where string)
 	open  func(ctx context.Context, where string) (database, error)
 	// hold takes a connection of the service's own and keeps a transaction open on it until it is undone.
 	hold func(ctx context.Context, where string) (undo func() error, err error)
@@ -56,7 +56,7 @@ func engineOf(name string) engine {
 	return engine{}
 }
 
-func freshFile(t *testing.T) string { return filepath.Join(t.TempDir(), "jobs.db") }
+func freshFile(t testing.TB) string { return filepath.Join(t.TempDir(), "jobs.db") }
 
 func openFile(ctx context.Context, where string) (database, error) {
 	return sqlite.Open(ctx, where, sqlite.Config{Logger: slog.New(slog.DiscardHandler)})
@@ -77,7 +77,7 @@ func holdFile(ctx context.Context, where string) (func() error, error) {
 	}, err
 }
 
-func freshSchema(t *testing.T) string {
+func freshSchema(t testing.TB) string {
 	url := os.Getenv("PAWL_TEST_POSTGRES")
 	if url == "" {
 		t.Skip("PAWL_TEST_POSTGRES is not set: run the tests by scripts/with-services, which starts a server")

@@ -27,7 +27,8 @@ func (w Window) Step(now time.Time, fresh, room int, storm pawl.Storm) WindowSte
 		return WindowStep{Next: w}
 	}
 	age := now.Sub(w.Since)
-	over := age >= storm.Window || age < 0
+	// A claim that waited for another's lock may have begun before the window that the other opened.
+	over := age >= storm.Window || age <= -storm.Window
 	if over && w.Storm {
 		next := Window{Since: now}
 		if fresh > storm.Deaths {

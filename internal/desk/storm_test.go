@@ -29,6 +29,7 @@ func TestWindowStep(t *testing.T) {
 		"one too many":         {desk.Window{begun, 29, false}, now, 2, 4, desk.WindowStep{Next: desk.Window{begun, 30, true}, Singles: 1}},
 		"many at once":         {desk.Window{}, now, 31, 4, desk.WindowStep{Next: desk.Window{now, 4, true}, Singles: 4}},
 		"in the storm":         {desk.Window{begun, 30, true}, now, 31, 4, desk.WindowStep{Next: desk.Window{begun, 30, true}}},
+		"begun before it":      {desk.Window{begun, 2, true}, begun.Add(-time.Second), 31, 4, desk.WindowStep{Next: desk.Window{begun, 6, true}, Singles: 4}},
 		"its last moment":      {desk.Window{begun, 30, true}, ended.Add(-1), 31, 4, desk.WindowStep{Next: desk.Window{begun, 30, true}}},
 		"its end":              {desk.Window{begun, 30, true}, ended, 30, 4, desk.WindowStep{Next: desk.Window{Since: ended}, Digest: true}},
 		"its end, no room":     {desk.Window{begun, 30, true}, ended, 30, 0, desk.WindowStep{Next: desk.Window{Since: ended}, Digest: true}},
