@@ -81,8 +81,8 @@ const (
 // UndecodableKind stands for the kind of an envelope that nobody can name.
 const UndecodableKind = "(undecodable)"
 
-// DeadLetter is the durable record of one death. The evidence, all above Status, never changes; what operators do
-// changes the fields below it, and each change is in the audit trail.
+// DeadLetter is the durable record of one death. The evidence, all above Status, never changes, unless it is erased; what
+// operators do changes the fields below it, and each change is in the audit trail.
 type DeadLetter struct {
 	ID              ID              `json:"id"`
 	JobID           ID              `json:"job_id"`            // zero for an outbox row that died before its enqueue
@@ -108,8 +108,13 @@ type DeadLetter struct {
 	DeadAt          time.Time       `json:"dead_at"`    // the store's now when it was recorded
 	History         []AttemptRecord `json:"history,omitempty"`
 	Previous        ID              `json:"previous"` // letter whose redrive died as this one
+	// GroupResolvedAt makes it a regression: its group had been resolved then, and this death, or one before it, opened
+	// the group again. Zero when the group had not been resolved, or none of its letters was left.
+	GroupResolvedAt time.Time `json:"group_resolved_at"`
+	ErasedAt        time.Time `json:"erased_at"` // when the args were erased from Envelope (Eraser); zero when they are there
 
 	Status     Status         `json:"status"`
+	StatusAt   time.Time      `json:"status_at"` // since when; of an open failure that was never closed, DeadAt
 	RedrivenBy string         `json:"redriven_by"`
 	RedrivenAt time.Time      `json:"redriven_at"`
 	NewJobID   ID             `json:"new_job_id"`

@@ -26,6 +26,16 @@ type Envelope struct {
 	OrderingKey   string
 	Origin        Origin
 	Signature     []byte // room for a signing key ring; empty when signing is off
+	// Erased is when the args were erased (Eraser); zero when they are there. Such an envelope has no args and no keys, and
+	// cannot be enqueued.
+	Erased time.Time
+}
+
+// Erase returns the envelope without what may tell of a person: its args, its keys, and the signature over them.
+func (e Envelope) Erase(at time.Time) Envelope {
+	e.Args, e.Unique, e.OrderingKey, e.Signature = nil, Unique{}, "", nil
+	e.Erased = at.UTC().Truncate(time.Millisecond)
+	return e
 }
 
 // Origin says what enqueued a job when it was not a plain call.
@@ -89,6 +99,7 @@ const (
 	fieldOriginSource  = 21
 	fieldOriginRef     = 22
 	fieldSignature     = 23
+	fieldErased        = 24 // Unix milliseconds
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -136,6 +147,9 @@ func (e Envelope) Encode() []byte {
 	w.text(fieldOriginSource, string(e.Origin.Source))
 	w.text(fieldOriginRef, e.Origin.Ref)
 	w.bytes(fieldSignature, e.Signature)
+	if !e.Erased.IsZero() {
+		w.number(fieldErased, uint64(e.Erased.UnixMilli()))
+	}
 	return binary.LittleEndian.AppendUint32(w, crc32.Checksum(w, castagnoli))
 }
 
@@ -245,7 +259,7 @@ func (e *Envelope) setBackoff(value []byte) error {
 }
 
 func (e *Envelope) setNumber(field uint64, value []byte) error {
-	if field > fieldSignature {
+	if field > fieldErased {
 		return nil // of a later release
 	}
 	number, n := binary.Uvarint(value)
@@ -265,6 +279,8 @@ func (e *Envelope) setNumber(field uint64, value []byte) error {
 		e.Policy.StartsOff = number != 0
 	case fieldRetryUntil:
 		e.RetryUntil = time.UnixMilli(int64(min(number, maxMillis))).UTC()
+	case fieldErased:
+		e.Erased = time.UnixMilli(int64(min(number, maxMillis))).UTC()
 	case fieldUniqueScope:
 		e.Unique.Scope = UniqueScope(min(number, uint64(UniqueForPeriod)))
 	case fieldUniquePeriod:

@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,30 @@ func TestEnvelopeDamageIsNoticed(t *testing.T) {
 			check(damaged, "flip", i)
 		}
 		check(whole[:i], "cut", i)
+	}
+}
+
+// What is left of an erased envelope is who the job was, and nothing that it carried; it cannot be enqueued again.
+func TestErasedEnvelope(t *testing.T) {
+	t.Parallel()
+	e := fullEnvelope()
+	e.Args, e.Unique.Key, e.OrderingKey = []byte(`{"name":"Ada Person"}`), "key of Ada Person", "order of Ada Person"
+	erased := e.Erase(noon)
+	stored := erased.Encode()
+	if bytes.Contains(stored, []byte("Ada")) {
+		t.Errorf("what was erased is still there: %q", stored)
+	}
+	got, err := pawl.DecodeEnvelope(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := e
+	want.Args, want.Unique, want.OrderingKey, want.Signature, want.Erased = nil, pawl.Unique{}, "", nil, noon
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read back differently (-want +got):\n%s", diff)
+	}
+	if err := got.Check(); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "erased") {
+		t.Errorf("an erased envelope passes: %v", err)
 	}
 }
 

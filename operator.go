@@ -42,6 +42,11 @@ type DeadLetters interface {
 	MoveLetters(ctx context.Context, moves []Move) ([]error, error)
 	// ForgetLetter removes a letter, audited; false when there was none.
 	ForgetLetter(ctx context.Context, id ID, by By) (bool, error)
+	// PruneLetters removes the letters that the filter matches. Its Status and StatusBefore must be given: open failures go
+	// only where StatusDead is named. It goes by small batches, the oldest first, so a call that fails has removed a part,
+	// which the result tells, and doing it again removes the rest. One line in the audit trail says how many it removed.
+	// Letters that are still needed are kept.
+	PruneLetters(ctx context.Context, filter LetterFilter, by By) (Pruned, error)
 	// Audit lists the trail, newest first.
 	Audit(ctx context.Context, filter AuditFilter, page Page) (AuditPage, error)
 }
@@ -50,6 +55,12 @@ type DeadLetters interface {
 type Recorded struct {
 	ID  ID
 	New bool // false: it was there already
+}
+
+// Pruned is what became of the letters that were to be pruned.
+type Pruned struct {
+	Removed int `json:"removed"`
+	Kept    int `json:"kept"` // the outcome of their redrive is still to be written, or an operation works on them
 }
 
 // LetterFilter picks letters; zero fields match all. Times are of the death.
@@ -65,7 +76,9 @@ type LetterFilter struct {
 	Tag           string
 	JobID         ID
 	Since, Until  time.Time // Since <= death < Until
+	StatusBefore  time.Time // has had its present status since before
 	Text          string    // part of exception type or message
+	Regression    bool      // only those whose GroupResolvedAt says so
 	OldestFirst   bool
 }
 
@@ -86,6 +99,8 @@ const (
 	ActionReopen  Action = "reopen"
 	ActionNote    Action = "note" // and nothing else
 	ActionForget  Action = "forget"
+	ActionPrune   Action = "prune" // many letters, by status and age
+	ActionErase   Action = "erase" // args of jobs and letters
 	ActionClear   Action = "clear" // a queue
 	ActionSwitch  Action = "switch"
 	ActionPause   Action = "pause"
@@ -167,7 +182,7 @@ type AuditEntry struct {
 	Who     string    `json:"who"`
 	Door    string    `json:"door"`
 	Action  Action    `json:"action"`
-	Subject string    `json:"subject"` // the letter's id, "queue NAME", "kind NAME", "job ID", "host SESSION"
+	Subject string    `json:"subject"` // the letter's id, "letters", "args", "queue NAME", "kind NAME", "job ID", "host SESSION"
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Why     string    `json:"why"`
@@ -355,4 +370,5 @@ type Operator interface {
 	Controls
 	Hosts
 	Alerts
+	Eraser
 }

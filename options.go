@@ -241,5 +241,8 @@ func (e *Envelope) check() error {
 	if err := checkTags(e.Tags); err != nil {
 		return err
 	}
+	if !e.Erased.IsZero() {
+		return &FieldError{"args", "erased", "must be there: they were erased on " + e.Erased.UTC().Format(time.RFC3339)}
+	}
 	return checkArgs(e.Args)
 }

@@ -127,6 +127,10 @@ func (s *store) moveOne(m pawl.Move) error {
 	return nil
 }
 
+func (s *store) PruneLetters(context.Context, pawl.LetterFilter, pawl.By) (pawl.Pruned, error) {
+	return pawl.Pruned{}, errors.ErrUnsupported
+}
+
 func (s *store) ForgetLetter(_ context.Context, id pawl.ID, by pawl.By) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -238,6 +238,14 @@ func (f *Faulty) ForgetLetter(ctx context.Context, id pawl.ID, by pawl.By) (bool
 	return ask(ctx, f, "ForgetLetter", func() (bool, error) { return f.operator.ForgetLetter(ctx, id, by) })
 }
 
+func (f *Faulty) PruneLetters(ctx context.Context, filter pawl.LetterFilter, by pawl.By) (pawl.Pruned, error) {
+	return ask(ctx, f, "PruneLetters", func() (pawl.Pruned, error) { return f.operator.PruneLetters(ctx, filter, by) })
+}
+
+func (f *Faulty) EraseArgs(ctx context.Context, erase pawl.Erase) (pawl.Erased, error) {
+	return ask(ctx, f, "EraseArgs", func() (pawl.Erased, error) { return f.operator.EraseArgs(ctx, erase) })
+}
+
 func (f *Faulty) Audit(ctx context.Context, filter pawl.AuditFilter, page pawl.Page) (pawl.AuditPage, error) {
 	return ask(ctx, f, "Audit", func() (pawl.AuditPage, error) { return f.operator.Audit(ctx, filter, page) })
 }
