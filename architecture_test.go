@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"internal/storable", "internal/page", "internal/reply"},
 	{"internal/desk", "internal/desktest"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest", "chaos/internal/proof"},
-	{"cmd/", "examples/", "chaos"},
+	{"app", "app/", "cmd/", "examples/", "chaos"},
 }
 
 type goPackage struct {
@@ -110,6 +110,8 @@ func TestArchitectureCheckSeesViolations(t *testing.T) {
 		{module, module + "/internal/id", false},
 		{module + "/cmd/pawl", module + "/cmd/pawl/internal/demo", false},
 		{module + "/cmd/pawl", module + "/sqlite", false},
+		{module + "/cmd/pawl", module + "/app", false},
+		{module + "/host", module + "/app", true},
 		{module + "/chaos", module + "/host", false},
 		{module + "/chaos/internal/proof", module + "/host", true},
 	} {

@@ -10,11 +10,14 @@ import (
 // notForDemo are global flags that the demo, which has a store and a form of output of its own, has no use for.
 var notForDemo = [...]string{"store", "connection", "plain"}
 
-// demoCommand makes sure that what goes wrong in the demo does not pass for a wrong command line.
-func (p *program) demoCommand() *cobra.Command {
+func demoCommand() *cobra.Command {
 	command := demo.Command()
-	command.Args = needs("", 0, 0)
-	run := command.RunE
+	command.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unexpected argument %q", args[0])
+		}
+		return nil
+	}
 	command.PreRunE = func(c *cobra.Command, _ []string) error {
 		for _, name := range notForDemo {
 			if c.Flags().Changed(name) {
@@ -22,10 +25,6 @@ func (p *program) demoCommand() *cobra.Command {
 			}
 		}
 		return nil
-	}
-	command.RunE = func(c *cobra.Command, args []string) error {
-		p.begun = true
-		return run(c, args)
 	}
 	command.SetHelpFunc(func(c *cobra.Command, args []string) {
 		for _, name := range notForDemo {

@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/spf13/cobra"
+)
+
+const kindHelp = `Kinds: the kill switch. A kind that is switched off keeps its jobs waiting, on every host, until it is switched on.
+A kind that starts off runs only where someone has switched that exact name on.`
+
+func (p *program) kindCommand() *cobra.Command {
+	return noun("kind", "Switch kinds of jobs on and off", kindHelp, p.kindList(), p.kindShow(), p.kindSwitch(true), p.kindSwitch(false))
+}
+
+// kindRow is a kind that somebody knows: a host, or a switch.
+type kindRow struct {
+	name  string
+	hosts int
+	set   bool
+	on    bool
+	until time.Time
+}
+
+func (p *program) kindList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the kinds that hosts have registered, and the switches that are set",
+		Long: `List the kinds that hosts have registered, and the switches that are set.
+
+HOSTS is the number of live hosts that run the kind: heard of within the last minute, and not draining.
+
+In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty), until.`,
+		Args: needs("", 0, 0),
+		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+			rows, err := kinds(ctx, s)
+			if err != nil {
+				return err
+			}
+			_, err = printList(p.printer, kindListing, each(rows))
+			return err
+		}),
+	}
+}
+
+func kinds(ctx context.Context, s store) ([]kindRow, error) {
+	hosts, err := s.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switches, err := s.Switches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]kindRow{}
+	for _, host := range hosts {
+		for _, kind := range host.Kinds {
+			row := found[kind]
+			row.name = kind
+			if live(host) {
+				row.hosts++
+			}
+			found[kind] = row
+		}
+	}
+	for _, set := range switches.Kinds {
+		row := found[set.Kind]
+		row.name, row.set, row.on, row.until = set.Kind, true, set.On, set.Until
+		found[set.Kind] = row
+	}
+	var rows []kindRow
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		rows = append(rows, found[name])
+	}
+	return rows, nil
+}
+
+func (k kindRow) state() string {
+	switch {
+	case !k.set:
+		return ""
+	case k.on:
+		return "on"
+	}
+	return "off"
+}
+
+var kindListing = listing[kindRow]{
+	columns: []column[kindRow]{
+		{head: "KIND", cell: func(k kindRow) string { return k.name }},
+		{head: "HOSTS", cell: func(k kindRow) string { return fmt.Sprint(k.hosts) }},
+		{head: "SWITCH", cell: kindRow.state},
+		{head: "UNTIL", cell: func(k kindRow) string { return moment(k.until) }},
+	},
+	view: func(k kindRow) any {
+		return struct {
+			Kind   string `json:"kind"`
+			Hosts  int    `json:"hosts"`
+			Switch text   `json:"switch"`
+			Until  stamp  `json:"until"`
+		}{k.name, k.hosts, text(k.state()), stamp(k.until)}
+	},
+	none: "No host has registered a kind, and no switch is set.",
+}
+
+func (p *program) kindSwitch(on bool) *cobra.Command {
+	act := acting{must: !on}
+	var span time.Duration
+	command := &cobra.Command{
+		Use:     "off NAME",
+		Short:   "Keep the jobs of a kind waiting, on every host",
+		Example: "  pawl kind off ledger.credit.v1 --reason 'bank is down' --for 2h",
+		Args:    needs("the kind's NAME", 1, 1),
+	}
+	if on {
+		command.Use, command.Short = "on NAME", "Let the jobs of a kind run"
+		command.Example = "  pawl kind on ledger.credit.v1 --reason 'bank is back'"
+	}
+	act.add(command)
+	addFlag(command.Flags(), &span, "for", "DURATION", "the switch falls back by itself after this long", parsePeriod)
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
+		by, err := act.actor(p)
+		if err != nil {
+			return err
+		}
+		change := pawl.KindSwitch{Kind: args[0], On: on, Until: after(span)}
+		if err := s.SwitchKind(ctx, change, by); err != nil {
+			return err
+		}
+		if p.json {
+			err = p.printer.object(switchView{change.Kind, command.Name(), stamp(change.Until)})
+		} else {
+			p.printer.say("Kind %s is switched %s%s.", args[0], command.Name(), untilText(change.Until))
+		}
+		return errors.Join(err, p.warnUnknown(ctx, s, args[0]))
+	})
+	return command
+}
+
+type switchView struct {
+	Kind   string `json:"kind"`
+	Switch string `json:"switch"`
+	Until  stamp  `json:"until"`
+}

@@ -1,0 +1,241 @@
+package app
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mattn/go-isatty"
+)
+
+// mode is the form in which data is printed.
+type mode int
+
+const (
+	modeTable mode = iota // aligned columns, for people
+	modeTabs              // tab-separated values without a heading
+	modePlain             // lines of a fixed form where a list has one, else tab-separated values
+	modeJSON
+)
+
+// printer writes data to standard output in the form that was asked for, and talk beside it.
+type printer struct {
+	out   *bufio.Writer
+	talk  io.Writer
+	mode  mode
+	color bool
+	width int // characters in a line of the terminal; 0: not known
+}
+
+func newPrinter(p *program) *printer {
+	terminal := p.tty(p.out)
+	made := &printer{out: bufio.NewWriter(p.out), talk: p.talk}
+	switch {
+	case p.json:
+		made.mode = modeJSON
+	case p.plain:
+		made.mode = modePlain
+	case terminal:
+		made.mode = modeTable
+	default:
+		made.mode = modeTabs
+	}
+	made.width, _ = strconv.Atoi(p.env("COLUMNS"))
+	if file, ok := p.out.(*os.File); ok && terminal && made.width <= 0 {
+		made.width = terminalWidth(file)
+	}
+	made.color = terminal && made.mode == modeTable && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
+	return made
+}
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && (isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd()))
+}
+
+func (p *printer) flush() error {
+	if err := p.out.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// say prints talk: one line to standard error, behind the data that came before it. A failure to write that data stays
+// with it until the end.
+func (p *printer) say(format string, args ...any) {
+	_ = p.out.Flush()
+	fmt.Fprintln(p.talk, escapeLines(fmt.Sprintf(format, args...)))
+}
+
+// line prints one line of data. Its text has to be safe already.
+func (p *printer) line(parts ...string) { fmt.Fprintln(p.out, strings.Join(parts, "")) }
+
+// object prints one JSON value a line.
+func (p *printer) object(value any) error {
+	encoded, err := encodeJSON(value)
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Write(encoded)
+	return err
+}
+
+const (
+	styleBold = "\x1b[1m"
+	styleDim  = "\x1b[2m"
+	styleRed  = "\x1b[1;31m"
+	styleEnd  = "\x1b[0m"
+)
+
+func (p *printer) style(style, text string) string {
+	if !p.color || style == "" || text == "" {
+		return text
+	}
+	return style + text + styleEnd
+}
+
+// column is one property of a list's rows.
+type column[T any] struct {
+	head string
+	cell func(T) string
+	// width cuts the cell on a terminal; 0 leaves it whole.
+	width int
+	// piped leaves the column out of tables on a terminal, where room is short; seen leaves it out of pipes.
+	piped, seen bool
+}
+
+// listing says how a list is printed.
+type listing[T any] struct {
+	columns []column[T]
+	view    func(T) any    // as JSON
+	plain   func(T) string // one line for --plain; nil: tab-separated values
+	none    string         // what to say where there are no rows
+	answer  bool           // none is data in plain form, not talk
+}
+
+// printList prints rows as they come; only a table holds them back, to align its columns. It returns how many it was.
+func printList[T any](p *printer, l listing[T], rows iter.Seq2[T, error]) (int, error) {
+	var table [][]string
+	count := 0
+	for row, err := range rows {
+		if err != nil {
+			return count, errors.Join(err, p.flush())
+		}
+		count++
+		switch {
+		case p.mode == modeTable:
+			table = append(table, l.cells(row, true))
+		case p.mode == modeJSON:
+			if err := p.object(l.view(row)); err != nil {
+				return count, err
+			}
+		case p.mode == modePlain && l.plain != nil:
+			p.line(l.plain(row))
+		default:
+			p.line(strings.Join(l.cells(row, false), "\t"))
+		}
+	}
+	switch {
+	case count == 0 && l.answer && p.mode == modePlain:
+		p.line(l.none)
+	case count == 0 && l.none != "":
+		p.say("%s", l.none)
+	case p.mode == modeTable:
+		p.table(l.heads(), table)
+	}
+	return count, nil
+}
+
+func (l listing[T]) heads() []string {
+	var heads []string
+	for _, c := range l.columns {
+		if !c.piped {
+			heads = append(heads, c.head)
+		}
+	}
+	return heads
+}
+
+func (l listing[T]) cells(row T, terminal bool) []string {
+	var cells []string
+	for _, c := range l.columns {
+		if terminal && c.piped || !terminal && c.seen {
+			continue
+		}
+		text := escape(c.cell(row))
+		if terminal && c.width > 0 {
+			text = cut(text, c.width)
+		}
+		cells = append(cells, text)
+	}
+	return cells
+}
+
+// narrowest is the least room that a table's last column is given.
+const narrowest = 24
+
+// table prints aligned columns, the last one cut to what is left of the line. Widths are counted in characters.
+func (p *printer) table(heads []string, rows [][]string) {
+	widths := make([]int, len(heads))
+	for _, row := range append([][]string{heads}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	last := len(heads) - 1
+	room := p.width
+	for _, width := range widths[:last] {
+		room -= width + 2
+	}
+	print := func(row []string, style string) {
+		if p.width > 0 {
+			row[last] = cut(row[last], max(room, narrowest))
+		}
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < last {
+				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		p.line(p.style(style, strings.TrimRight(b.String(), " ")))
+	}
+	print(heads, styleBold)
+	for _, row := range rows {
+		print(row, "")
+	}
+}
+
+// field prints "Name   value" in a column of its own; further lines of the value are indented to it. An empty value
+// prints nothing.
+func (p *printer) field(name, value string) {
+	if value == "" {
+		return
+	}
+	const width = 13
+	for i, line := range strings.Split(escapeLines(value), "\n") {
+		if i > 0 {
+			name = ""
+		}
+		p.line(p.style(styleBold, name), strings.Repeat(" ", max(width-len(name), 1)), line)
+	}
+}
+
+// block prints a headed text, indented so that nothing in it can pass for a line of ours.
+func (p *printer) block(head, text string) {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return
+	}
+	p.line()
+	p.line(p.style(styleBold, head))
+	for line := range strings.SplitSeq(text, "\n") {
+		p.line("    ", escape(strings.ReplaceAll(line, "\t", "    ")))
+	}
+}

@@ -1,0 +1,225 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/spf13/cobra"
+)
+
+func (p *program) hostCommand() *cobra.Command {
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the hosts that work on the store",
+		Long: `List the hosts that work on the store.
+
+In a pipe, tab-separated: host, session, process id, version, workers, busy, seconds since its last beat, draining,
+servers with their queues, number of kinds.`,
+		Args: needs("", 0, 0),
+		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+			hosts, err := s.Hosts(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = printList(p.printer, p.hostListing(), each(hosts))
+			for _, h := range hosts {
+				if silent(h) {
+					p.printer.say("Host %s (session %d) has not been heard of for %s: it has died, or cannot reach the store.",
+						h.Name, h.Session, age(time.Since(h.BeatAt)))
+				}
+			}
+			return err
+		}),
+	}
+	return noun("host", "Look at the hosts that run jobs, and make one quiet", "Hosts: the processes that run jobs.",
+		list, p.hostShow(), p.hostQuiet())
+}
+
+type serverView struct {
+	Name    string   `json:"name"`
+	Queues  []string `json:"queues"`
+	Workers int      `json:"workers"`
+}
+
+type hostView struct {
+	Host      string         `json:"host"`
+	Session   pawl.SessionID `json:"session"`
+	PID       int            `json:"pid"`
+	Version   text           `json:"version"`
+	Kinds     []string       `json:"kinds"`
+	Sinks     []string       `json:"sinks"`
+	Servers   []serverView   `json:"servers"`
+	Busy      int            `json:"busy"`
+	Draining  bool           `json:"draining"`
+	Quiet     bool           `json:"quiet"`
+	Unsettled int            `json:"unsettled"`
+	OpenedAt  stamp          `json:"opened_at"`
+	BeatAt    stamp          `json:"beat_at"`
+	Live      bool           `json:"live"`
+}
+
+func viewHost(h pawl.HostView) hostView {
+	view := hostView{
+		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks),
+		[]serverView{},
+		h.Busy, h.Draining, h.Quiet, h.Unsettled, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
+	}
+	for _, server := range h.Servers {
+		view.Servers = append(view.Servers, serverView{server.Name, list(server.Queues), server.Workers})
+	}
+	return view
+}
+
+func (p *program) hostListing() listing[pawl.HostView] {
+	return listing[pawl.HostView]{
+		columns: []column[pawl.HostView]{
+			{head: "HOST", cell: func(h pawl.HostView) string { return h.Name }},
+			{head: "SESSION", cell: func(h pawl.HostView) string { return fmt.Sprint(h.Session) }},
+			{head: "PID", cell: func(h pawl.HostView) string { return fmt.Sprint(h.PID) }},
+			{head: "VERSION", cell: func(h pawl.HostView) string { return h.Version }},
+			{head: "WORKERS", cell: func(h pawl.HostView) string { return fmt.Sprint(workers(h)) }},
+			{head: "BUSY", cell: func(h pawl.HostView) string { return fmt.Sprint(h.Busy) }},
+			{head: "LAST BEAT", cell: func(h pawl.HostView) string { return p.span(time.Since(h.BeatAt)) }},
+			{head: "DRAINING", cell: func(h pawl.HostView) string { return p.yesNo(h.Draining) }},
+			{head: "SERVERS", cell: servers},
+			{head: "KINDS", cell: func(h pawl.HostView) string { return fmt.Sprint(len(h.Kinds)) }},
+		},
+		view: func(h pawl.HostView) any { return viewHost(h) },
+		none: "No live host.",
+	}
+}
+
+func workers(h pawl.HostView) int {
+	sum := 0
+	for _, server := range h.Servers {
+		sum += server.Workers
+	}
+	return sum
+}
+
+func servers(h pawl.HostView) string {
+	var all []string
+	for _, server := range h.Servers {
+		all = append(all, server.Name+"("+strings.Join(server.Queues, ",")+")")
+	}
+	return strings.Join(all, " ")
+}
+
+func (p *program) alertsCommand() *cobra.Command {
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the channels that alerts go to, with their counts",
+		Long: `List the channels that alerts go to, with their counts.
+
+In a pipe, tab-separated: sink, pending, delivered, seconds that the oldest pending one has waited, last error.`,
+		Args: needs("", 0, 0),
+		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+			sinks, err := s.Sinks(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = printList(p.printer, p.sinkListing(), each(sinks))
+			return err
+		}),
+	}
+	return noun("alerts", "Look at the alerts about deaths, and try where they go", alertsHelp, p.orOfLetter(list), p.alertsTest())
+}
+
+func (p *program) sinkListing() listing[pawl.SinkView] {
+	return listing[pawl.SinkView]{
+		columns: []column[pawl.SinkView]{
+			{head: "SINK", cell: func(v pawl.SinkView) string { return v.Name }},
+			{head: "PENDING", cell: func(v pawl.SinkView) string { return fmt.Sprint(v.Pending) }},
+			{head: "DELIVERED", cell: func(v pawl.SinkView) string { return fmt.Sprint(v.Delivered) }},
+			{head: "OLDEST", cell: func(v pawl.SinkView) string { return p.span(v.OldestAge) }},
+			{head: "LAST ERROR", cell: func(v pawl.SinkView) string { return v.LastError }, width: 80},
+		},
+		view: func(v pawl.SinkView) any {
+			return struct {
+				Sink            string `json:"sink"`
+				Pending         int    `json:"pending"`
+				Delivered       int    `json:"delivered"`
+				OldestPendingMS int64  `json:"oldest_pending_ms"`
+				LastError       text   `json:"last_error"`
+			}{v.Name, v.Pending, v.Delivered, v.OldestAge.Milliseconds(), text(v.LastError)}
+		},
+		none: "No host has registered a sink: deaths alert nobody.",
+	}
+}
+
+func (p *program) auditCommand() *cobra.Command {
+	var filter pawl.AuditFilter
+	var page paging
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List what operators did, newest first",
+		Long: `List what operators did, newest first.
+
+In a pipe, tab-separated: id, time, who, door, action, subject, from, to, why, outcome.`,
+		Example: "  pawl audit list --since 1d\n  pawl audit list --subject 01890a5d-ac96-874b-bcce-b302099a8057",
+		Args:    needs("", 0, 0),
+	}
+	flags := list.Flags()
+	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\" or \"host SESSION\"")
+	flags.StringVar(&filter.Who, "who", "", "by this person or program")
+	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, pause, cancel, run-now, delete, quiet or outcome")
+	addFlag(flags, &filter.Since, "since", "TIME", "at or after this time, or at most this long ago (90m, 7d)", parsePast)
+	page.add(list)
+	list.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+		return p.listAudit(ctx, s, filter, page)
+	})
+	return noun("audit", "Read the audit trail", "The audit trail: who did what, when and why. It is only ever added to.", list)
+}
+
+func (p *program) listAudit(ctx context.Context, s store, filter pawl.AuditFilter, page paging) error {
+	limit, err := page.rows(p.printer)
+	if err != nil {
+		return err
+	}
+	entries := pages[pawl.AuditEntry]{limit: limit, after: page.after}
+	entries.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.AuditEntry, string, error) {
+		found, err := s.Audit(ctx, filter, page)
+		if err != nil {
+			return nil, "", err
+		}
+		return found.Entries, found.Next, nil
+	}
+	_, err = printList(p.printer, auditListing, entries.all(ctx))
+	if err == nil && entries.after != "" {
+		p.printer.say("There are more: go on with --after %s", entries.after)
+	}
+	return err
+}
+
+var auditListing = listing[pawl.AuditEntry]{
+	columns: []column[pawl.AuditEntry]{
+		{head: "ENTRY", cell: func(e pawl.AuditEntry) string { return fmt.Sprint(e.ID) }},
+		{head: "AT", cell: func(e pawl.AuditEntry) string { return moment(e.At) }},
+		{head: "WHO", cell: func(e pawl.AuditEntry) string { return e.Who }, width: 24},
+		{head: "DOOR", cell: func(e pawl.AuditEntry) string { return e.Door }},
+		{head: "ACTION", cell: func(e pawl.AuditEntry) string { return string(e.Action) }},
+		{head: "SUBJECT", cell: func(e pawl.AuditEntry) string { return e.Subject }, width: 40},
+		{head: "FROM", cell: func(e pawl.AuditEntry) string { return e.From }, width: 16},
+		{head: "TO", cell: func(e pawl.AuditEntry) string { return e.To }, width: 16},
+		{head: "WHY", cell: func(e pawl.AuditEntry) string { return e.Why }, width: 40},
+		{head: "OUTCOME", cell: func(e pawl.AuditEntry) string { return e.Outcome }, width: 40},
+	},
+	view: func(e pawl.AuditEntry) any {
+		return struct {
+			ID      int64       `json:"id"`
+			At      stamp       `json:"at"`
+			Who     string      `json:"who"`
+			Door    string      `json:"door"`
+			Action  pawl.Action `json:"action"`
+			Subject string      `json:"subject"`
+			From    text        `json:"from"`
+			To      text        `json:"to"`
+			Why     text        `json:"why"`
+			Outcome text        `json:"outcome"`
+		}{e.ID, stamp(e.At), e.Who, e.Door, e.Action, e.Subject, text(e.From), text(e.To), text(e.Why), text(e.Outcome)}
+	},
+	none: "Nothing was done yet.",
+}

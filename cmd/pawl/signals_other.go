@@ -1,8 +1,0 @@
-//go:build !unix
-
-package main
-
-import "os"
-
-// quietSignals are those that make a host quiet: there is none to send here.
-var quietSignals []os.Signal
