@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/execer"
 )
 
 // Bounds of enqueues.
@@ -104,9 +105,9 @@ func (s *Store) insertSmall(ctx context.Context, in *insertion) error {
 func (s *Store) insert(ctx context.Context, in *insertion) error {
 	insert := func() error {
 		if in.isPlain() {
-			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, onPgx{conn}) })
+			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, execer.OnPgx(conn)) })
 		}
-		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return in.run(ctx, onPgx{tx}) })
+		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return in.run(ctx, execer.OnPgx(tx)) })
 	}
 	in.hopeful = time.Now().UnixNano() > s.repeats.Load()
 	err := insert()

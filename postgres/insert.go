@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/execer"
 )
 
 // Flags of a job.
@@ -116,7 +117,7 @@ func (in *insertion) number() (kinds, queues []string) {
 }
 
 // run stores the jobs and fills the results.
-func (in *insertion) run(ctx context.Context, x execer) error {
+func (in *insertion) run(ctx context.Context, x execer.Execer) error {
 	for i := range in.jobs {
 		in.results[i] = pawl.Enqueued{ID: in.jobs[i].ID}
 	}
@@ -135,7 +136,7 @@ func (in *insertion) run(ctx context.Context, x execer) error {
 }
 
 // insertRows stores the jobs at these indices.
-func (in *insertion) insertRows(ctx context.Context, x execer, rows []int) error {
+func (in *insertion) insertRows(ctx context.Context, x execer.Execer, rows []int) error {
 	there := make(map[pawl.ID]bool)
 	stored, removed := 0, 0
 	var one idColumn
@@ -143,7 +144,7 @@ func (in *insertion) insertRows(ctx context.Context, x execer, rows []int) error
 	for start := 0; start < len(rows); start += insertBatch {
 		part := rows[start:min(start+insertBatch, len(rows))]
 		insert := in.statement(part)
-		insert.row = func(scan func(...any) error) error {
+		insert.Row = func(scan func(...any) error) error {
 			stored++
 			err := scan(&one)
 			there[pawl.ID(one)] = true
@@ -151,17 +152,17 @@ func (in *insertion) insertRows(ctx context.Context, x execer, rows []int) error
 		}
 		if in.hopeful {
 			stored += len(part)
-			insert.row = nil
+			insert.Row = nil
 		}
 		steps = append(steps, insert)
 		switch {
 		case len(in.slots.live) == 0:
-		case in.hopeful && insert.sql == in.store.sql.insertOne:
-			steps = append(steps, step{sql: in.slots.texts.refuseOne, args: insert.args[:1]})
+		case in.hopeful && insert.SQL == in.store.sql.insertOne:
+			steps = append(steps, step{SQL: in.slots.texts.refuseOne, Args: insert.Args[:1]})
 		case in.hopeful:
-			steps = append(steps, step{sql: in.slots.texts.refuseEnded, args: insert.args[:1]})
+			steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: insert.Args[:1]})
 		default:
-			steps = append(steps, step{sql: in.slots.texts.removeEnded, args: insert.args[:1], row: func(scan func(...any) error) error {
+			steps = append(steps, step{SQL: in.slots.texts.removeEnded, Args: insert.Args[:1], Row: func(scan func(...any) error) error {
 				removed++
 				err := scan(&one)
 				there[pawl.ID(one)] = false
@@ -170,9 +171,9 @@ func (in *insertion) insertRows(ctx context.Context, x execer, rows []int) error
 		}
 	}
 	if in.notify {
-		steps = append(steps, step{sql: `select pg_notify($1, '')`, args: []any{in.store.schema.channel}})
+		steps = append(steps, step{SQL: `select pg_notify($1, '')`, Args: []any{in.store.schema.channel}})
 	}
-	if err := x.do(ctx, steps...); err != nil {
+	if err := x.Do(ctx, steps...); err != nil {
 		return fmt.Errorf("insert jobs: %w", err)
 	}
 	in.mark(rows, there, stored, removed)
@@ -198,7 +199,7 @@ func (in *insertion) statement(rows []int) step {
 	n := len(rows)
 	if job := &in.jobs[rows[0]]; n == 1 && in.hopeful && !in.full {
 		i := rows[0]
-		return step{sql: in.store.sql.insertOne, args: []any{[16]byte(job.ID), in.queues[i], in.kinds[i], flagsOf(job), job.Envelope}}
+		return step{SQL: in.store.sql.insertOne, Args: []any{[16]byte(job.ID), in.queues[i], in.kinds[i], flagsOf(job), job.Envelope}}
 	}
 	ids, queues, kinds := make(idList, n), make([]int32, n), make([]int32, n)
 	flags, envelopes := make([]int16, n), make([][]byte, n)
@@ -211,7 +212,7 @@ func (in *insertion) statement(rows []int) step {
 		plain, full = in.store.sql.insertPlain, in.store.sql.insertFull
 	}
 	if !in.full {
-		return step{sql: plain, args: []any{ids, queues, kinds, flags, envelopes}}
+		return step{SQL: plain, Args: []any{ids, queues, kinds, flags, envelopes}}
 	}
 	delays, ats, enqueued := make([]int64, n), make([]int64, n), make([]int64, n)
 	letters, keys := make(idList, n), make(idList, n)
@@ -224,8 +225,8 @@ func (in *insertion) statement(rows []int) step {
 		}
 	}
 	return step{
-		sql:  full,
-		args: []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys},
+		SQL:  full,
+		Args: []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys},
 	}
 }
 

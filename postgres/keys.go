@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/execer"
 )
 
 const (
@@ -44,7 +45,7 @@ func keyHash(key string) (hash pawl.ID) {
 // admission decides on jobs with unique keys, and makes way for those that are retried under their own id.
 type admission struct {
 	*insertion
-	x       execer
+	x       execer.Execer
 	died    map[pawl.ID]pawl.ID   // by letter, the job that died
 	known   map[pawl.ID]bool      // ids that were accepted before; true: the job lives
 	holders map[pawl.ID][]pawl.ID // by key, the jobs that hold it
@@ -77,17 +78,17 @@ func (a *admission) admit(ctx context.Context) (rows []int, err error) {
 	var steps []step
 	if len(retried) > 0 {
 		for _, one := range a.slots.live {
-			steps = append(steps, step{sql: a.store.slotText(`delete from {s}.{t} where id = any($1::uuid[])`, one), args: []any{retried}})
+			steps = append(steps, step{SQL: a.store.slotText(`delete from {s}.{t} where id = any($1::uuid[])`, one), Args: []any{retried}})
 		}
-		steps = append(steps, step{sql: a.store.sql.forgetAttempts, args: []any{retried}}, step{sql: a.store.sql.forgetVerdicts, args: []any{retried}})
+		steps = append(steps, step{SQL: a.store.sql.forgetAttempts, Args: []any{retried}}, step{SQL: a.store.sql.forgetVerdicts, Args: []any{retried}})
 	}
 	if len(held.keys) > 0 {
-		steps = append(steps, step{sql: a.store.sql.holdKeys, args: []any{held.keys, held.ids, held.periods}})
+		steps = append(steps, step{SQL: a.store.sql.holdKeys, Args: []any{held.keys, held.ids, held.periods}})
 	}
 	if len(steps) == 0 {
 		return rows, nil
 	}
-	return rows, a.x.do(ctx, steps...)
+	return rows, a.x.Do(ctx, steps...)
 }
 
 // look reads what decisions are made by: first the keys are locked, then, in a statement of its own that sees what
@@ -110,27 +111,27 @@ func (a *admission) look(ctx context.Context) error {
 	var first, second idColumn
 	var steps []step
 	if len(keys) > 0 {
-		steps = append(steps, step{sql: a.store.sql.lockKeys, args: []any{keys}})
-		steps = append(steps, step{sql: a.store.sql.selectHolders, args: []any{keys}, row: func(scan func(...any) error) error {
+		steps = append(steps, step{SQL: a.store.sql.lockKeys, Args: []any{keys}})
+		steps = append(steps, step{SQL: a.store.sql.selectHolders, Args: []any{keys}, Row: func(scan func(...any) error) error {
 			err := scan(&first, &second)
 			a.holders[pawl.ID(first)] = append(a.holders[pawl.ID(first)], pawl.ID(second))
 			return err
 		}})
 	}
 	if len(letters) > 0 {
-		steps = append(steps, step{sql: a.store.sql.selectLetterJobs, args: []any{letters}, row: func(scan func(...any) error) error {
+		steps = append(steps, step{SQL: a.store.sql.selectLetterJobs, Args: []any{letters}, Row: func(scan func(...any) error) error {
 			err := scan(&first, &second)
 			a.died[pawl.ID(first)] = pawl.ID(second)
 			return err
 		}})
 	}
 	var living bool
-	steps = append(steps, step{sql: a.slots.texts.selectKnown, args: []any{ids}, row: func(scan func(...any) error) error {
+	steps = append(steps, step{SQL: a.slots.texts.selectKnown, Args: []any{ids}, Row: func(scan func(...any) error) error {
 		err := scan(&first, &living)
 		a.known[pawl.ID(first)] = living
 		return err
 	}})
-	return a.x.do(ctx, steps...)
+	return a.x.Do(ctx, steps...)
 }
 
 // isRetried reports whether a job goes back under the id that it died with.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/execer"
 )
 
 const (
@@ -192,7 +193,7 @@ func (m *moving) push(ctx context.Context, tx pgx.Tx, slots slotSet) error {
 	}
 	in := m.store.insertionOf(jobs, slots)
 	in.number()
-	if err := in.run(ctx, onPgx{tx}); err != nil {
+	if err := in.run(ctx, execer.OnPgx(tx)); err != nil {
 		return err
 	}
 	for n, i := range of {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/execer"
 )
 
 // Ways in which a job goes back to its queue.
@@ -82,7 +83,7 @@ func (b *settling) settleTogether(ctx context.Context, tx pgx.Tx, members []int,
 	b.ready = true
 	in := b.store.insertionOf(next, slots)
 	in.number()
-	if err := in.run(ctx, onPgx{tx}); err != nil {
+	if err := in.run(ctx, execer.OnPgx(tx)); err != nil {
 		return fmt.Errorf("enqueue follow-ups: %w", err)
 	}
 	return nil

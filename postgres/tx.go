@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/execer"
 )
 
 // Tx hands in jobs as part of a transaction of pgx, or of anything that has its methods: they are there when it
@@ -14,7 +15,7 @@ func (s *Store) Tx(tx PgxTx) pawl.Enqueuer {
 	if tx == nil {
 		return transaction{store: s}
 	}
-	return transaction{s, onPgx{tx}}
+	return transaction{s, execer.OnPgx(tx)}
 }
 
 // SQLTx is Tx for a transaction of database/sql, or of anything that has its methods, with any driver for PostgreSQL.
@@ -22,12 +23,12 @@ func (s *Store) SQLTx(tx SQLTx) pawl.Enqueuer {
 	if tx == nil {
 		return transaction{store: s}
 	}
-	return transaction{s, onSQL{tx}}
+	return transaction{s, execer.OnSQL(tx)}
 }
 
 type transaction struct {
 	store *Store
-	tx    execer
+	tx    execer.Execer
 }
 
 func (t transaction) Connection() pawl.Connection { return t.store.Connection() }
