@@ -24,6 +24,8 @@ type Envelope struct {
 	Tags          []string
 	Unique        Unique
 	OrderingKey   string
+	LimitKey      string
+	Limited       bool // its kind stated a limit when it was enqueued
 	Origin        Origin
 	Signature     []byte // room for a signing key ring; empty when signing is off
 	// Erased is when the args were erased (Eraser); zero when they are there. Such an envelope has no args and no keys, and
@@ -33,7 +35,7 @@ type Envelope struct {
 
 // Erase returns the envelope without what may tell of a person: its args, its keys, and the signature over them.
 func (e Envelope) Erase(at time.Time) Envelope {
-	e.Args, e.Unique, e.OrderingKey, e.Signature = nil, Unique{}, "", nil
+	e.Args, e.Unique, e.OrderingKey, e.LimitKey, e.Signature = nil, Unique{}, "", "", nil
 	e.Erased = at.UTC().Truncate(time.Millisecond)
 	return e
 }
@@ -100,6 +102,8 @@ const (
 	fieldOriginRef     = 22
 	fieldSignature     = 23
 	fieldErased        = 24 // Unix milliseconds
+	fieldLimitKey      = 25
+	fieldLimited       = 26
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -149,6 +153,10 @@ func (e Envelope) Encode() []byte {
 	w.bytes(fieldSignature, e.Signature)
 	if !e.Erased.IsZero() {
 		w.number(fieldErased, uint64(e.Erased.UnixMilli()))
+	}
+	w.text(fieldLimitKey, e.LimitKey)
+	if e.Limited {
+		w.number(fieldLimited, 1)
 	}
 	return binary.LittleEndian.AppendUint32(w, crc32.Checksum(w, castagnoli))
 }
@@ -227,6 +235,8 @@ func (e *Envelope) set(field uint64, value []byte) error {
 		e.Unique.Key = string(value)
 	case fieldOrderingKey:
 		e.OrderingKey = string(value)
+	case fieldLimitKey:
+		e.LimitKey = string(value)
 	case fieldOriginSource:
 		e.Origin.Source = OriginSource(value)
 	case fieldOriginRef:
@@ -259,7 +269,7 @@ func (e *Envelope) setBackoff(value []byte) error {
 }
 
 func (e *Envelope) setNumber(field uint64, value []byte) error {
-	if field > fieldErased {
+	if field > fieldLimited {
 		return nil // of a later release
 	}
 	number, n := binary.Uvarint(value)
@@ -281,6 +291,8 @@ func (e *Envelope) setNumber(field uint64, value []byte) error {
 		e.RetryUntil = time.UnixMilli(int64(min(number, maxMillis))).UTC()
 	case fieldErased:
 		e.Erased = time.UnixMilli(int64(min(number, maxMillis))).UTC()
+	case fieldLimited:
+		e.Limited = number != 0
 	case fieldUniqueScope:
 		e.Unique.Scope = UniqueScope(min(number, uint64(UniqueForPeriod)))
 	case fieldUniquePeriod:

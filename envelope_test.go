@@ -18,7 +18,7 @@ func fullEnvelope() pawl.Envelope {
 		ID: pawl.NewID(), Kind: "mail.send.v1", Args: []byte(`{"b":1,"a":"\u0000","b":2}`), Policy: p,
 		RetryUntil: noon, CorrelationID: "c", TraceParent: "00-1", TraceState: "s=1", Tags: []string{"x", "y"},
 		Unique:      pawl.Unique{Key: "k", Scope: pawl.UniqueForPeriod, Period: time.Minute},
-		OrderingKey: "o", Origin: pawl.Origin{Source: pawl.OriginRedrive, Ref: "r"}, Signature: []byte{1, 2},
+		OrderingKey: "o", LimitKey: "l", Limited: true, Origin: pawl.Origin{Source: pawl.OriginRedrive, Ref: "r"}, Signature: []byte{1, 2},
 	}
 }
 
@@ -59,7 +59,7 @@ func TestEnvelopeDamageIsNoticed(t *testing.T) {
 func TestErasedEnvelope(t *testing.T) {
 	t.Parallel()
 	e := fullEnvelope()
-	e.Args, e.Unique.Key, e.OrderingKey = []byte(`{"name":"Ada Person"}`), "key of Ada Person", "order of Ada Person"
+	e.Args, e.Unique.Key, e.OrderingKey, e.LimitKey = []byte(`{"name":"Ada Person"}`), "key of Ada Person", "order of Ada Person", "limit of Ada Person"
 	erased := e.Erase(noon)
 	stored := erased.Encode()
 	if bytes.Contains(stored, []byte("Ada")) {
@@ -70,7 +70,7 @@ func TestErasedEnvelope(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := e
-	want.Args, want.Unique, want.OrderingKey, want.Signature, want.Erased = nil, pawl.Unique{}, "", nil, noon
+	want.Args, want.Unique, want.OrderingKey, want.LimitKey, want.Signature, want.Erased = nil, pawl.Unique{}, "", "", nil, noon
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read back differently (-want +got):\n%s", diff)
 	}

@@ -21,11 +21,12 @@ type Middleware func(next Handler) Handler
 type Mux struct {
 	handlers   map[string]Handler
 	middleware []Middleware
+	policies   map[string]Policy
 	errs       []error
 }
 
 // NewMux returns an empty Mux.
-func NewMux() *Mux { return &Mux{handlers: map[string]Handler{}} }
+func NewMux() *Mux { return &Mux{handlers: map[string]Handler{}, policies: map[string]Policy{}} }
 
 // Use wraps every handler, also those registered before, in the middleware.
 func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware, middleware...) }
@@ -54,6 +55,7 @@ func Handle[T any](m *Mux, kind Kind[T], handle func(context.Context, T) error, 
 		}, middleware))
 	}
 	add(kind.name, kind.read)
+	m.policies[kind.name] = kind.policy
 	for _, l := range kind.lifts {
 		add(l.name, l.read)
 	}
@@ -90,6 +92,9 @@ func (m *Mux) Err() error { return errors.Join(m.errs...) }
 
 // Kinds lists the registered kinds in order.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
+
+// Policy is what a registered kind states itself; the zero Policy for an older kind that another one replaces.
+func (m *Mux) Policy(kind string) Policy { return m.policies[kind] }
 
 // Handles reports whether a kind has a handler.
 func (m *Mux) Handles(kind string) bool { return m.handlers[kind] != nil }

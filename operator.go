@@ -104,6 +104,7 @@ const (
 	ActionClear   Action = "clear" // a queue
 	ActionSwitch  Action = "switch"
 	ActionPause   Action = "pause"
+	ActionLimit   Action = "limit"   // a kind
 	ActionCancel  Action = "cancel"  // a job
 	ActionRunNow  Action = "run-now" // a scheduled job
 	ActionDelete  Action = "delete"  // a job
@@ -286,6 +287,7 @@ type JobView struct {
 	Host        string    // with JobReserved
 	HeldByKind  bool      // its kind is switched off
 	HeldByQueue bool      // its queue is paused
+	HeldInLine  bool      // others with its ordering key, or under its limits, go first
 	Progress    string    // "40 % note"
 	Letter      ID        // it was redriven from, or died as
 	Envelope    []byte    // with Job only, where it is still kept
@@ -371,4 +373,5 @@ type Operator interface {
 	Hosts
 	Alerts
 	Eraser
+	Limits
 }

@@ -195,6 +195,7 @@ func (d *dispatch) resolve(ctx context.Context, kind Policy, connection Policy) 
 	if e.ID.IsZero() {
 		e.ID = NewID()
 	}
+	e.Limited = !e.Policy.Limit.IsZero()
 	e.fromContext(ctx)
 	if err := e.check(); err != nil {
 		return NewJob{}, err
@@ -231,6 +232,7 @@ func (e *Envelope) check() error {
 		{"correlation id", e.CorrelationID, maxCorrelation},
 		{"unique key", e.Unique.Key, maxKey},
 		{"ordering key", e.OrderingKey, maxKey},
+		{"limit key", e.LimitKey, maxKey},
 		{"traceparent", e.TraceParent, maxTrace},
 		{"tracestate", e.TraceState, maxTrace},
 	} {

@@ -35,6 +35,10 @@ type Policy struct {
 	Redrive RedriveRule
 	// StartsOff makes a kind fail closed: it runs only where an operator has switched that exact kind on.
 	StartsOff bool
+	// Limit bounds how many jobs of the kind run at once, and how many start in a time. Unlike the rest it is not stored
+	// with each job: the hosts register what their kinds state, operators can overrule it (Limits.SetLimit), and a change
+	// holds for the jobs that wait. As a whole it inherits like another field. Default: none.
+	Limit Limit
 }
 
 // RedriveRule limits how the dead letters of a job may be redriven. It is stored in the envelope and enforced by
@@ -95,6 +99,9 @@ func (p Policy) Over(wider Policy) Policy {
 		p.Redrive = wider.Redrive
 	}
 	p.StartsOff = p.StartsOff || wider.StartsOff
+	if p.Limit.IsZero() {
+		p.Limit = wider.Limit
+	}
 	return p
 }
 
@@ -126,7 +133,7 @@ func (p Policy) check() error {
 			return &FieldError{"backoff", d, "every delay must be at least 0 and at most 10 years"}
 		}
 	}
-	return nil
+	return p.Limit.Check()
 }
 
 // delay is the wait after the given failed attempt, counted from 1: the entry min(attempt-1, len-1) of the curve,

@@ -15,17 +15,22 @@ type Connection struct {
 // NewJob is one job on its way into a store. Kinds make it (Kind.Enqueue, Kind.New); the fields beside the envelope
 // repeat what a store needs to know without decoding it.
 type NewJob struct {
-	ID         ID
-	Kind       string
-	Queue      string
-	Delay      time.Duration // from the store's now; 0 with a RunAt
-	RunAt      time.Time     // zero: now plus Delay
-	Once       bool          // max tries 1: needs a start mark, and is not run again after one
-	StartsOff  bool
-	Unique     Unique
-	EnqueuedAt time.Time // zero, the store's now; set only when a letter is retried under its own id
-	Letter     ID        // the dead letter that this job was redriven or retried from
-	Envelope   []byte
+	ID        ID
+	Kind      string
+	Queue     string
+	Delay     time.Duration // from the store's now; 0 with a RunAt
+	RunAt     time.Time     // zero: now plus Delay
+	Once      bool          // max tries 1: needs a start mark, and is not run again after one
+	StartsOff bool
+	Unique    Unique
+	// OrderingKey, and LimitKey together with Limited, make the job stand in line; see the options of these names.
+	OrderingKey string
+	LimitKey    string
+	Limited     bool      // its kind is held to a limit
+	Limit       Limit     // what the kind states, for a store that has not heard of it
+	EnqueuedAt  time.Time // zero, the store's now; set only when a letter is retried under its own id
+	Letter      ID        // the dead letter that this job was redriven or retried from
+	Envelope    []byte
 }
 
 // NewJobFrom makes the job that an envelope describes, ready at once. Redrives use it.
@@ -38,6 +43,7 @@ func NewJobFrom(e Envelope) NewJob {
 func (j *NewJob) fill(e Envelope) {
 	j.ID, j.Kind, j.Queue, j.Unique = e.ID, e.Kind, e.Policy.Queue, e.Unique
 	j.Once, j.StartsOff = e.Policy.MaxTries == 1, e.Policy.StartsOff
+	j.OrderingKey, j.LimitKey, j.Limited, j.Limit = e.OrderingKey, e.LimitKey, e.Limited, e.Policy.Limit
 }
 
 // Check refuses a job that no Kind has made: without an id, an envelope, or proper names. Stores call it.
@@ -165,10 +171,11 @@ type Store interface {
 type HostInfo struct {
 	Name    string // as shown, lower case
 	PID     int
-	Version string       // of the program
-	Kinds   []string     // it has handlers for
-	Sinks   []string     // alert channels that it delivers to; every later death writes one alert row for each
-	Servers []ServerInfo // its pools
+	Version string           // of the program
+	Kinds   []string         // it has handlers for
+	Limits  map[string]Limit `json:",omitempty"` // what these kinds state; one that is not named states none
+	Sinks   []string         // alert channels that it delivers to; every later death writes one alert row for each
+	Servers []ServerInfo     // its pools
 }
 
 // ServerInfo is a pool of workers in a host.

@@ -183,6 +183,15 @@ func (h *Host) Quiet() { h.quietly.Do(func() { close(h.quiet) }) }
 // info is what the host tells when it opens a session.
 func (h *Host) info() pawl.HostInfo {
 	info := pawl.HostInfo{Name: h.config.Name, PID: os.Getpid(), Version: h.config.Version, Kinds: h.kinds}
+	for _, kind := range h.kinds {
+		limit := h.mux.Policy(kind).Over(h.store.Connection().Policy).Limit
+		if !limit.IsZero() && info.Limits == nil {
+			info.Limits = map[string]pawl.Limit{}
+		}
+		if !limit.IsZero() {
+			info.Limits[kind] = limit
+		}
+	}
 	for i, s := range h.servers {
 		c := h.config.Servers[i]
 		info.Servers = append(info.Servers, pawl.ServerInfo{Name: s.name, Queues: s.queues, Weights: c.Weights, Workers: c.Workers})

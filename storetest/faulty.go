@@ -242,6 +242,14 @@ func (f *Faulty) PruneLetters(ctx context.Context, filter pawl.LetterFilter, by 
 	return ask(ctx, f, "PruneLetters", func() (pawl.Pruned, error) { return f.operator.PruneLetters(ctx, filter, by) })
 }
 
+func (f *Faulty) Limits(ctx context.Context) ([]pawl.KindLimit, error) {
+	return ask(ctx, f, "Limits", func() ([]pawl.KindLimit, error) { return f.operator.Limits(ctx) })
+}
+
+func (f *Faulty) SetLimit(ctx context.Context, kind string, limit *pawl.Limit, by pawl.By) error {
+	return f.tell(ctx, "SetLimit", func() error { return f.operator.SetLimit(ctx, kind, limit, by) })
+}
+
 func (f *Faulty) EraseArgs(ctx context.Context, erase pawl.Erase) (pawl.Erased, error) {
 	return ask(ctx, f, "EraseArgs", func() (pawl.Erased, error) { return f.operator.EraseArgs(ctx, erase) })
 }
