@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"internal/storable", "internal/page", "internal/reply", "internal/execer"},
 	{"internal/desk", "internal/desktest"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest", "chaos/internal/proof"},
+	{"internal/wire"},
 	{"app", "app/", "cmd/", "examples/", "chaos"},
 }
 

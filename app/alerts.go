@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -59,18 +60,7 @@ var letterAlerts = listing[pawl.AlertView]{
 		{head: "DELIVERED", cell: func(v pawl.AlertView) string { return moment(v.DeliveredAt) }},
 		{head: "LAST ERROR", cell: func(v pawl.AlertView) string { return v.Error }, width: 80},
 	},
-	view: func(v pawl.AlertView) any {
-		return struct {
-			Sink        string `json:"sink"`
-			State       string `json:"state"`
-			Message     text   `json:"message"`
-			Deaths      int    `json:"deaths"`
-			Tries       int    `json:"tries"`
-			DeliveredAt stamp  `json:"delivered_at"`
-			Regression  bool   `json:"regression"`
-			LastError   text   `json:"last_error"`
-		}{v.Sink, alertState(v), text(v.Key), v.Deaths, v.Attempt, stamp(v.DeliveredAt), v.Regression, text(v.Error)}
-	},
+	view: func(v pawl.AlertView) any { return wire.LetterAlertOf(v) },
 	none: "No sink was registered when this letter's job died.",
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -124,7 +125,7 @@ func letterListing(showStatus bool, none string) listing[pawl.DeadLetter] {
 			{head: "ERROR", cell: errorLine, piped: true},
 			{head: "ERROR", cell: messageOrType, width: 160, seen: true},
 		},
-		view:   func(l pawl.DeadLetter) any { return viewLetter(l) },
+		view:   func(l pawl.DeadLetter) any { return wire.LetterOf(l) },
 		plain:  plainLetter,
 		none:   none,
 		answer: true,
@@ -174,7 +175,7 @@ The payload is shown with --payload only: it may hold what not everybody should 
 			return p.missing(ctx, s, "show dead letter", id, err)
 		}
 		if p.json {
-			return p.printer.object(detailOf(letter, payload))
+			return p.printer.object(wire.LetterDetailOf(letter, payload))
 		}
 		p.showLetter(letter, payload)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -59,21 +60,6 @@ func (p *program) listGroups(ctx context.Context, s store, filter pawl.LetterFil
 	return nil
 }
 
-type groupView struct {
-	Group         string  `json:"group"`
-	Letters       int     `json:"letters"`
-	FirstSeen     stamp   `json:"first_seen_at"`
-	LastSeen      stamp   `json:"last_seen_at"`
-	Kind          string  `json:"kind"`
-	ExceptionType string  `json:"exception_type"`
-	Message       string  `json:"message"`
-	Newest        pawl.ID `json:"newest_letter_id"`
-}
-
-func viewGroup(g pawl.LetterGroup) groupView {
-	return groupView{g.Fingerprint, g.Letters, stamp(g.FirstSeen), stamp(g.LastSeen), g.Kind, g.ExceptionType, g.Message, g.Newest}
-}
-
 func groupListing(none string) listing[pawl.LetterGroup] {
 	ago := func(at time.Time) string { return age(time.Since(at)) + " ago" }
 	return listing[pawl.LetterGroup]{
@@ -89,7 +75,7 @@ func groupListing(none string) listing[pawl.LetterGroup] {
 			{head: "ERROR", cell: groupError, piped: true},
 			{head: "ERROR", cell: groupError, width: 160, seen: true},
 		},
-		view: func(g pawl.LetterGroup) any { return viewGroup(g) },
+		view: func(g pawl.LetterGroup) any { return wire.GroupOf(g) },
 		none: none,
 	}
 }

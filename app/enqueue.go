@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -81,12 +82,11 @@ func (p *program) jobEnqueue() *cobra.Command {
 }
 
 func parseRule(text string) (pawl.RedriveRule, error) {
-	for _, rule := range []pawl.RedriveRule{pawl.RedriveAny, pawl.RedriveOneByOne, pawl.RedriveNever} {
-		if rule.String() == text {
-			return rule, nil
-		}
+	rule, known := wire.ParseRule(text)
+	if !known {
+		return 0, fmt.Errorf("%q is none of any, one-by-one, never", text)
 	}
-	return 0, fmt.Errorf("%q is none of any, one-by-one, never", text)
+	return rule, nil
 }
 
 // options are those that were said; a zero that was said is refused by the option itself.
@@ -150,12 +150,7 @@ func (p *program) enqueue(ctx context.Context, kind string, j newJob, changed fu
 
 func (p *program) enqueued(job pawl.NewJob, result pawl.Enqueued) error {
 	if p.json {
-		return p.printer.object(struct {
-			ID     pawl.ID `json:"id"`
-			Kind   string  `json:"kind"`
-			Queue  string  `json:"queue"`
-			Status string  `json:"status"`
-		}{result.ID, job.Kind, job.Queue, result.Status.String()})
+		return p.printer.object(wire.EnqueuedOf(job, result))
 	}
 	p.printer.line(result.ID.String())
 	switch result.Status {

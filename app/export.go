@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -50,7 +51,7 @@ func (p *program) exportLetters(ctx context.Context, s store, filter pawl.Letter
 			continue
 		}
 		if err == nil {
-			err = p.printer.object(detailOf(whole, payload))
+			err = p.printer.object(wire.LetterDetailOf(whole, payload))
 		}
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +48,7 @@ func (p *program) hostShow() *cobra.Command {
 				return err
 			}
 			if p.json {
-				return p.printer.object(viewHost(h))
+				return p.printer.object(wire.HostOf(h))
 			}
 			p.showHost(h)
 			return nil
@@ -111,7 +112,7 @@ early. It hears of it with its next beat; host list says when it obeys (draining
 		}
 		if p.json {
 			h.Quiet = true
-			return p.printer.object(viewHost(h))
+			return p.printer.object(wire.HostOf(h))
 		}
 		p.printer.say("Host %s (session %d) is asked to take no more jobs.", h.Name, h.Session)
 		return nil

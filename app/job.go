@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -79,7 +80,7 @@ var jobListing = listing[pawl.JobView]{
 		{head: "HOST", cell: func(j pawl.JobView) string { return j.Host }, width: 24},
 		{head: "LETTER", cell: func(j pawl.JobView) string { return j.Letter.String() }, piped: true},
 	},
-	view: func(j pawl.JobView) any { return viewJob(j) },
+	view: func(j pawl.JobView) any { return wire.JobOf(j) },
 	none: "No such jobs.",
 }
 
@@ -117,11 +118,7 @@ func (p *program) jobShow() *cobra.Command {
 			return err
 		}
 		if p.json {
-			detail := jobDetail{viewJob(job), viewAttempts(job.History), text(lacks), len(job.Envelope), nil}
-			if payload {
-				detail.Payload = viewPayload(job.Envelope)
-			}
-			return p.printer.object(detail)
+			return p.printer.object(wire.JobDetailOf(job, string(lacks), payload))
 		}
 		p.showJob(job, why, payload)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -23,15 +24,6 @@ type jobActed struct {
 	id    pawl.ID
 	state pawl.JobState // that it is in now
 	err   error
-}
-
-type jobActView struct {
-	JobID  pawl.ID     `json:"job_id"`
-	Action pawl.Action `json:"action"`
-	OK     bool        `json:"ok"`
-	State  text        `json:"state"`
-	Error  text        `json:"error"`
-	DryRun bool        `json:"dry_run"`
 }
 
 const jobIDsHelp = `
@@ -180,7 +172,7 @@ func (p *program) reportJobActs(a jobAct, results []jobActed, dry bool) error {
 		all.add(r.err)
 		switch {
 		case p.json:
-			view := jobActView{JobID: r.id, Action: a.action, OK: r.err == nil, State: text(r.state), DryRun: dry}
+			view := wire.JobActed{JobID: r.id, Action: a.action, OK: r.err == nil, State: text(r.state), DryRun: dry}
 			if r.err != nil {
 				view.Error = text(oneLine(r.err))
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -134,17 +135,11 @@ func (p *program) kindSwitch(on bool) *cobra.Command {
 			return err
 		}
 		if p.json {
-			err = p.printer.object(switchView{change.Kind, command.Name(), stamp(change.Until)})
+			err = p.printer.object(wire.KindSwitchOf(change))
 		} else {
 			p.printer.say("Kind %s is switched %s%s.", args[0], command.Name(), untilText(change.Until))
 		}
 		return errors.Join(err, p.warnUnknown(ctx, s, args[0]))
 	})
 	return command
-}
-
-type switchView struct {
-	Kind   string `json:"kind"`
-	Switch string `json:"switch"`
-	Until  stamp  `json:"until"`
 }

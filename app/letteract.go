@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
@@ -163,15 +164,6 @@ func sampleLetters(ctx context.Context, s store, ids []pawl.ID) []string {
 	return sample
 }
 
-type actView struct {
-	LetterID pawl.ID     `json:"letter_id"`
-	Action   pawl.Action `json:"action"`
-	OK       bool        `json:"ok"`
-	JobID    ref         `json:"job_id"`
-	Error    text        `json:"error"`
-	DryRun   bool        `json:"dry_run"`
-}
-
 // reportActs prints what became of each letter: done ones as data (id and new job), refused ones as talk too. The
 // error carries the exit status for all of them.
 func (p *program) reportActs(ctx context.Context, s store, a letterAct, results ops.Results, dry bool) error {
@@ -194,7 +186,7 @@ func (p *program) reportAct(a letterAct, r ops.Result, dry, alone bool, all *tal
 		p.refusal(r.Err)
 	}
 	if p.json {
-		view := actView{r.Letter, a.action, r.Err == nil, ref(r.Job), "", dry}
+		view := wire.LetterActed{LetterID: r.Letter, Action: a.action, OK: r.Err == nil, JobID: ref(r.Job), DryRun: dry}
 		if r.Err != nil {
 			view.Error = text(oneLine(r.Err))
 		}

@@ -7,65 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 )
-
-// payloadView is an envelope as JSON. Args is the value as it was given (spaces between its parts aside); where the
-// envelope or its args cannot be read, error says why. Envelope is always the exact stored bytes.
-type payloadView struct {
-	Error         text            `json:"error"`
-	Args          json.RawMessage `json:"args"`
-	Policy        *policyView     `json:"policy"`
-	RetryUntil    stamp           `json:"retry_until"`
-	CorrelationID text            `json:"correlation_id"`
-	UniqueKey     text            `json:"unique_key"`
-	Origin        text            `json:"origin"`
-	OriginRef     text            `json:"origin_ref"`
-	Envelope      []byte          `json:"envelope_base64"`
-}
-
-type policyView struct {
-	Queue      string  `json:"queue"`
-	MaxTries   int     `json:"max_tries"`
-	BackoffMS  []int64 `json:"backoff_ms"`
-	Jitter     float64 `json:"jitter"`
-	TimeoutMS  int64   `json:"timeout_ms"`
-	RetryForMS int64   `json:"retry_for_ms"`
-	Redrive    string  `json:"redrive"`
-	StartsOff  bool    `json:"starts_off"`
-}
-
-func viewPayload(stored []byte) *payloadView {
-	view := &payloadView{Args: json.RawMessage("null"), Envelope: list(stored)}
-	envelope, err := pawl.DecodeEnvelope(stored)
-	if err != nil {
-		view.Error = text(err.Error())
-		return view
-	}
-	policy := envelope.Policy
-	view.Policy = &policyView{
-		policy.Queue, policy.MaxTries,
-		[]int64{},
-		policy.Jitter, policy.Timeout.Milliseconds(),
-		policy.RetryFor.Milliseconds(), policy.Redrive.String(), policy.StartsOff,
-	}
-	for _, delay := range policy.Backoff {
-		view.Policy.BackoffMS = append(view.Policy.BackoffMS, delay.Milliseconds())
-	}
-	view.RetryUntil, view.CorrelationID = stamp(envelope.RetryUntil), text(envelope.CorrelationID)
-	view.UniqueKey, view.OriginRef = text(envelope.Unique.Key), text(envelope.Origin.Ref)
-	view.Origin = text(envelope.Origin.Source)
-	if !readable(envelope.Args) {
-		view.Error = "the args are not JSON"
-		return view
-	}
-	view.Args = envelope.Args
-	return view
-}
-
-func readable(args []byte) bool { return utf8.Valid(args) && json.Valid(args) }
 
 // payload prints what an envelope holds, for people: its args indented and otherwise as they were given, or a dump of
 // the bytes that cannot be read.
@@ -75,7 +20,7 @@ func (p *printer) payload(stored []byte) {
 		p.block(fmt.Sprintf("Payload: %s (%d bytes)", escape(err.Error()), len(stored)), hex.Dump(stored))
 		return
 	}
-	if !readable(envelope.Args) {
+	if !wire.Readable(envelope.Args) {
 		p.block(fmt.Sprintf("Args: not JSON (%d bytes)", len(envelope.Args)), hex.Dump(envelope.Args))
 	} else {
 		var pretty bytes.Buffer

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -69,16 +70,6 @@ type queueRow struct {
 	hosts int
 }
 
-type queueView struct {
-	Queue         string `json:"queue"`
-	Waiting       int    `json:"waiting"`
-	Scheduled     int    `json:"scheduled"`
-	Reserved      int    `json:"reserved"`
-	OldestReadyMS int64  `json:"oldest_ready_ms"`
-	Paused        bool   `json:"paused"`
-	Hosts         int    `json:"hosts"`
-}
-
 func (p *program) queueListing() listing[queueRow] {
 	return listing[queueRow]{
 		columns: []column[queueRow]{
@@ -91,7 +82,7 @@ func (p *program) queueListing() listing[queueRow] {
 			{head: "HOSTS", cell: func(q queueRow) string { return fmt.Sprint(q.hosts) }},
 		},
 		view: func(q queueRow) any {
-			return queueView{q.Name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused, q.hosts}
+			return wire.QueueOf(q.QueueView, q.hosts)
 		},
 		none: "No jobs in any queue, and none is paused.",
 	}
@@ -144,7 +135,7 @@ func (p *program) queuePause(pause bool) *cobra.Command {
 		}
 		switch {
 		case p.json:
-			err = p.printer.object(pauseView{change.Queue, pause, stamp(change.Until)})
+			err = p.printer.object(wire.QueuePauseOf(change))
 		case pause:
 			p.printer.say("Queue %s is paused%s.", args[0], untilText(change.Until))
 		default:
@@ -153,12 +144,6 @@ func (p *program) queuePause(pause bool) *cobra.Command {
 		return errors.Join(err, p.warnUnserved(ctx, s, args[0]))
 	})
 	return command
-}
-
-type pauseView struct {
-	Queue  string `json:"queue"`
-	Paused bool   `json:"paused"`
-	Until  stamp  `json:"until"`
 }
 
 // after is the time a span from now; none for no span.
@@ -200,12 +185,6 @@ nothing. The jobs cannot be brought back; the clearing goes into the audit trail
 	return command
 }
 
-type clearedView struct {
-	Queue   string `json:"queue"`
-	Cleared int    `json:"cleared"`
-	DryRun  bool   `json:"dry_run"`
-}
-
 func (p *program) clearQueue(ctx context.Context, s store, queue string, sure confirming, by pawl.By) error {
 	there, err := countQueue(ctx, s, queue)
 	if err != nil {
@@ -218,7 +197,7 @@ func (p *program) clearQueue(ctx context.Context, s store, queue string, sure co
 	}
 	if sure.dryRun {
 		if p.json {
-			return p.printer.object(clearedView{queue, there, true})
+			return p.printer.object(wire.Cleared{Queue: queue, Cleared: there, DryRun: true})
 		}
 		p.printer.line(fmt.Sprintf("Would clear %d job(s).", there))
 		return nil
@@ -238,7 +217,7 @@ func (p *program) clearQueue(ctx context.Context, s store, queue string, sure co
 		return err
 	}
 	if p.json {
-		return p.printer.object(clearedView{queue, cleared, false})
+		return p.printer.object(wire.Cleared{Queue: queue, Cleared: cleared})
 	}
 	p.printer.line(fmt.Sprintf("Cleared %d job(s).", cleared))
 	return nil

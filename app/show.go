@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -105,7 +106,7 @@ func (p *program) showKind(k kindDetail) {
 
 // queueDetail is one queue with what is known of it.
 type queueDetail struct {
-	queueView
+	wire.Queue
 	Until     stamp    `json:"paused_until"`
 	HostNames []string `json:"host_names"`
 	Kinds     []string `json:"kinds"` // of which jobs wait
@@ -128,7 +129,7 @@ func (p *program) queueShow() *cobra.Command {
 				p.showQueue(queue)
 			}
 			if err == nil && queue.Hosts == 0 {
-				p.printer.say("No live host serves queue %s.", queue.Queue)
+				p.printer.say("No live host serves queue %s.", queue.Queue.Queue)
 			}
 			return err
 		}),
@@ -136,14 +137,14 @@ func (p *program) queueShow() *cobra.Command {
 }
 
 func readQueue(ctx context.Context, s store, name string) (queueDetail, error) {
-	queue := queueDetail{queueView: queueView{Queue: name}, HostNames: []string{}, Kinds: []string{}}
+	queue := queueDetail{Queue: wire.Queue{Queue: name}, HostNames: []string{}, Kinds: []string{}}
 	queues, err := s.Queues(ctx)
 	if err != nil {
 		return queue, err
 	}
 	for _, q := range queues {
 		if q.Name == name {
-			queue.queueView = queueView{name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused, 0}
+			queue.Queue = wire.QueueOf(q, 0)
 		}
 	}
 	hosts, err := liveHosts(ctx, s)
@@ -176,7 +177,7 @@ func readQueue(ctx context.Context, s store, name string) (queueDetail, error) {
 
 func (p *program) showQueue(q queueDetail) {
 	out := p.printer
-	out.field("Queue", q.Queue)
+	out.field("Queue", q.Queue.Queue)
 	out.field("Waiting", fmt.Sprint(q.Waiting))
 	out.field("Scheduled", fmt.Sprint(q.Scheduled))
 	out.field("Reserved", fmt.Sprint(q.Reserved))

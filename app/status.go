@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
@@ -210,7 +211,7 @@ type failuresView struct {
 	Letters  int         `json:"letters"`
 	Groups   int         `json:"groups"`
 	LastHour int         `json:"last_hour"`
-	Largest  []groupView `json:"largest"`
+	Largest  []wire.Group `json:"largest"`
 }
 
 type statusView struct {
@@ -233,7 +234,7 @@ func (p *program) viewStatus(s ops.Status) statusView {
 	}
 	view := statusView{
 		Well: s.Well(), Troubles: troubles(s.Troubles), Notes: troubles(s.Notes), Hosts: countHosts(s.Hosts),
-		Queues: []statusQueueView{}, Failures: failuresView{s.Failures.Letters, s.Failures.All, s.LastHour, []groupView{}},
+		Queues: []statusQueueView{}, Failures: failuresView{s.Failures.Letters, s.Failures.All, s.LastHour, []wire.Group{}},
 		Alerts: []statusSinkView{},
 	}
 	for _, q := range s.Queues {
@@ -244,7 +245,7 @@ func (p *program) viewStatus(s ops.Status) statusView {
 		view.Queues = append(view.Queues, statusQueueView{q.Queue, oldestOf(q).Milliseconds(), q.Hosts, q.Paused, kinds})
 	}
 	for _, g := range s.Failures.Groups {
-		view.Failures.Largest = append(view.Failures.Largest, viewGroup(g))
+		view.Failures.Largest = append(view.Failures.Largest, wire.GroupOf(g))
 	}
 	for _, sink := range s.Sinks {
 		view.Alerts = append(view.Alerts, statusSinkView{sink.Name, sink.Pending, sink.OldestAge.Milliseconds()})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -38,41 +39,6 @@ servers with their queues, number of kinds.`,
 		list, p.hostShow(), p.hostQuiet())
 }
 
-type serverView struct {
-	Name    string   `json:"name"`
-	Queues  []string `json:"queues"`
-	Workers int      `json:"workers"`
-}
-
-type hostView struct {
-	Host      string         `json:"host"`
-	Session   pawl.SessionID `json:"session"`
-	PID       int            `json:"pid"`
-	Version   text           `json:"version"`
-	Kinds     []string       `json:"kinds"`
-	Sinks     []string       `json:"sinks"`
-	Servers   []serverView   `json:"servers"`
-	Busy      int            `json:"busy"`
-	Draining  bool           `json:"draining"`
-	Quiet     bool           `json:"quiet"`
-	Unsettled int            `json:"unsettled"`
-	OpenedAt  stamp          `json:"opened_at"`
-	BeatAt    stamp          `json:"beat_at"`
-	Live      bool           `json:"live"`
-}
-
-func viewHost(h pawl.HostView) hostView {
-	view := hostView{
-		h.Name, h.Session, h.PID, text(h.Version), list(h.Kinds), list(h.Sinks),
-		[]serverView{},
-		h.Busy, h.Draining, h.Quiet, h.Unsettled, stamp(h.OpenedAt), stamp(h.BeatAt), live(h),
-	}
-	for _, server := range h.Servers {
-		view.Servers = append(view.Servers, serverView{server.Name, list(server.Queues), server.Workers})
-	}
-	return view
-}
-
 func (p *program) hostListing() listing[pawl.HostView] {
 	return listing[pawl.HostView]{
 		columns: []column[pawl.HostView]{
@@ -87,7 +53,7 @@ func (p *program) hostListing() listing[pawl.HostView] {
 			{head: "SERVERS", cell: servers},
 			{head: "KINDS", cell: func(h pawl.HostView) string { return fmt.Sprint(len(h.Kinds)) }},
 		},
-		view: func(h pawl.HostView) any { return viewHost(h) },
+		view: func(h pawl.HostView) any { return wire.HostOf(h) },
 		none: "No live host.",
 	}
 }
@@ -137,15 +103,7 @@ func (p *program) sinkListing() listing[pawl.SinkView] {
 			{head: "OLDEST", cell: func(v pawl.SinkView) string { return p.span(v.OldestAge) }},
 			{head: "LAST ERROR", cell: func(v pawl.SinkView) string { return v.LastError }, width: 80},
 		},
-		view: func(v pawl.SinkView) any {
-			return struct {
-				Sink            string `json:"sink"`
-				Pending         int    `json:"pending"`
-				Delivered       int    `json:"delivered"`
-				OldestPendingMS int64  `json:"oldest_pending_ms"`
-				LastError       text   `json:"last_error"`
-			}{v.Name, v.Pending, v.Delivered, v.OldestAge.Milliseconds(), text(v.LastError)}
-		},
+		view: func(v pawl.SinkView) any { return wire.SinkOf(v) },
 		none: "No host has registered a sink: deaths alert nobody.",
 	}
 }
@@ -207,19 +165,6 @@ var auditListing = listing[pawl.AuditEntry]{
 		{head: "WHY", cell: func(e pawl.AuditEntry) string { return e.Why }, width: 40},
 		{head: "OUTCOME", cell: func(e pawl.AuditEntry) string { return e.Outcome }, width: 40},
 	},
-	view: func(e pawl.AuditEntry) any {
-		return struct {
-			ID      int64       `json:"id"`
-			At      stamp       `json:"at"`
-			Who     string      `json:"who"`
-			Door    string      `json:"door"`
-			Action  pawl.Action `json:"action"`
-			Subject string      `json:"subject"`
-			From    text        `json:"from"`
-			To      text        `json:"to"`
-			Why     text        `json:"why"`
-			Outcome text        `json:"outcome"`
-		}{e.ID, stamp(e.At), e.Who, e.Door, e.Action, e.Subject, text(e.From), text(e.To), text(e.Why), text(e.Outcome)}
-	},
+	view: func(e pawl.AuditEntry) any { return wire.AuditEntryOf(e) },
 	none: "Nothing was done yet.",
 }

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/ops"
+)
+
+// Queue is a queue with its counts.
+type Queue struct {
+	Queue         string `json:"queue" doc:"its name"`
+	Waiting       int    `json:"waiting" doc:"jobs that are ready, or held back"`
+	Scheduled     int    `json:"scheduled" doc:"jobs that are not due yet"`
+	Reserved      int    `json:"reserved" doc:"jobs that hosts hold"`
+	OldestReadyMS int64  `json:"oldest_ready_ms" doc:"age of the job that has been ready for longest"`
+	Paused        bool   `json:"paused" doc:"no host claims from it"`
+	Hosts         int    `json:"hosts" doc:"live ones that serve it"`
+}
+
+// QueueOf is a queue's form.
+func QueueOf(q pawl.QueueView, hosts int) Queue {
+	return Queue{q.Name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused, hosts}
+}
+
+// Read reads the form.
+func (q Queue) Read() pawl.QueueView {
+	return pawl.QueueView{
+		Name: q.Queue, Waiting: q.Waiting, Scheduled: q.Scheduled, Reserved: q.Reserved,
+		OldestReady: milliseconds(q.OldestReadyMS), Paused: q.Paused,
+	}
+}
+
+// QueueHead is a kind of which jobs wait in a queue.
+type QueueHead struct {
+	Queue         string `json:"queue" doc:"the queue"`
+	Kind          string `json:"kind" doc:"the kind"`
+	StartsOff     bool   `json:"starts_off" doc:"the jobs run only while their kind is switched on"`
+	OldestReadyMS int64  `json:"oldest_ready_ms" doc:"age of the job that has been ready for longest"`
+}
+
+// QueueHeadOf is a head's form.
+func QueueHeadOf(h pawl.QueueHead) QueueHead {
+	return QueueHead{h.Queue, h.Kind, h.StartsOff, h.OldestReady.Milliseconds()}
+}
+
+// Read reads the form.
+func (h QueueHead) Read() pawl.QueueHead {
+	return pawl.QueueHead{Queue: h.Queue, Kind: h.Kind, StartsOff: h.StartsOff, OldestReady: milliseconds(h.OldestReadyMS)}
+}
+
+// KindSwitch is a kill switch that is set.
+type KindSwitch struct {
+	Kind   string `json:"kind" doc:"the kind"`
+	Switch string `json:"switch" doc:"on or off"`
+	Until  Stamp  `json:"until" doc:"when it falls back; null: never"`
+}
+
+// KindSwitchOf is a switch's form.
+func KindSwitchOf(s pawl.KindSwitch) KindSwitch {
+	return KindSwitch{s.Kind, map[bool]string{true: "on", false: "off"}[s.On], Stamp(s.Until)}
+}
+
+// Read reads the form.
+func (s KindSwitch) Read() pawl.KindSwitch {
+	return pawl.KindSwitch{Kind: s.Kind, On: s.Switch == "on", Until: time.Time(s.Until)}
+}
+
+// QueuePause is a pause.
+type QueuePause struct {
+	Queue  string `json:"queue" doc:"the queue"`
+	Paused bool   `json:"paused" doc:"no host claims from it"`
+	Until  Stamp  `json:"until" doc:"when it is resumed by itself; null: never"`
+}
+
+// QueuePauseOf is a pause's form.
+func QueuePauseOf(p pawl.QueuePause) QueuePause { return QueuePause{p.Queue, p.Paused, Stamp(p.Until)} }
+
+// Read reads the form.
+func (p QueuePause) Read() pawl.QueuePause {
+	return pawl.QueuePause{Queue: p.Queue, Paused: p.Paused, Until: time.Time(p.Until)}
+}
+
+// Server is a pool of workers in a host.
+type Server struct {
+	Name    string         `json:"name" doc:"its name"`
+	Queues  []string       `json:"queues" doc:"that it serves"`
+	Weights map[string]int `json:"weights,omitempty" doc:"by queue; absent: the queues' order is their priority"`
+	Workers int            `json:"workers" doc:"how many jobs it runs at once"`
+}
+
+// Host is a session of a host.
+type Host struct {
+	Host      string         `json:"host" doc:"its name"`
+	Session   pawl.SessionID `json:"session" doc:"the number of its session"`
+	PID       int            `json:"pid" doc:"of its process"`
+	Version   Text           `json:"version" doc:"of its program"`
+	Kinds     []string       `json:"kinds" doc:"it has handlers for"`
+	Sinks     []string       `json:"sinks" doc:"channels that it delivers alerts to"`
+	Servers   []Server       `json:"servers" doc:"its pools of workers"`
+	Busy      int            `json:"busy" doc:"handlers running, at its last beat"`
+	Draining  bool           `json:"draining" doc:"it claims no more"`
+	Quiet     bool           `json:"quiet" doc:"it was asked to claim no more"`
+	Unsettled int            `json:"unsettled" doc:"ended attempts that it could not record yet"`
+	OpenedAt  Stamp          `json:"opened_at" doc:"when its session began"`
+	BeatAt    Stamp          `json:"beat_at" doc:"when it was last heard of"`
+	Live      bool           `json:"live" doc:"it takes jobs: heard of within a minute, and not draining"`
+}
+
+// HostOf is a host's form.
+func HostOf(h pawl.HostView) Host {
+	return Host{
+		h.Name, h.Session, h.PID, Text(h.Version), List(h.Kinds), List(h.Sinks),
+		Each(h.Servers, func(s pawl.ServerInfo) Server { return Server{s.Name, List(s.Queues), s.Weights, s.Workers} }),
+		h.Busy, h.Draining, h.Quiet, h.Unsettled, Stamp(h.OpenedAt), Stamp(h.BeatAt), ops.Live(h),
+	}
+}
+
+// Read reads the form.
+func (h Host) Read() pawl.HostView {
+	return pawl.HostView{
+		HostInfo: pawl.HostInfo{
+			Name: h.Host, PID: h.PID, Version: string(h.Version), Kinds: h.Kinds, Sinks: h.Sinks,
+			Servers: Each(h.Servers, func(s Server) pawl.ServerInfo { return pawl.ServerInfo(s) }),
+		},
+		Session: h.Session, OpenedAt: time.Time(h.OpenedAt), BeatAt: time.Time(h.BeatAt), Busy: h.Busy,
+		Draining: h.Draining, Quiet: h.Quiet, Unsettled: h.Unsettled,
+	}
+}
+
+// Cleared says what a clearing of a queue has removed.
+type Cleared struct {
+	Queue   string `json:"queue" doc:"its name"`
+	Cleared int    `json:"cleared" doc:"how many jobs were removed"`
+	DryRun  bool   `json:"dry_run" doc:"nothing was done, it was only counted"`
+}
