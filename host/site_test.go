@@ -40,11 +40,13 @@ type engine struct {
 	open  func(ctx context.Context, where string) (database, error)
 	// hold takes a connection of the service's own and keeps a transaction open on it until it is undone.
 	hold func(ctx context.Context, where string) (undo func() error, err error)
+	// rename renames one of the store's tables.
+	rename func(ctx context.Context, where, from, to string) error
 }
 
 var engines = []engine{
-	{"sqlite", freshFile, openFile, holdFile},
-	{"postgres", freshSchema, openSchema, holdSchema},
+	{"sqlite", freshFile, openFile, holdFile, renameInFile},
+	{"postgres", freshSchema, openSchema, holdSchema, renameInSchema},
 }
 
 func engineOf(name string) engine {

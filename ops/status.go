@@ -54,6 +54,7 @@ const (
 	// Good to know; these do not make a status bad.
 	QueuePaused What = "queue-paused"
 	KindOff     What = "kind-off"
+	KindUnknown What = "kind-unknown"   // a switch is set of a kind that no host has registered and of which no job waits
 	KindNotOn   What = "kind-not-on"    // jobs wait of a kind that starts off and that nobody has switched on
 	NotServed   What = "not-served-yet" // jobs wait that no live host takes, though not for long
 	HostsDrain  What = "host-draining"  // it takes no more jobs
@@ -139,7 +140,7 @@ func (s *Status) judge(heads []pawl.QueueHead, wait time.Duration) {
 	s.judgeDelays(live, board, wait)
 	s.judgeAlerts()
 	s.judgeFailures()
-	s.noteSwitches()
+	s.noteSwitches(heads)
 }
 
 func (s *Status) trouble(what What, subject, format string, args ...any) {
@@ -212,7 +213,7 @@ func waitFor(n int) string {
 	return fmt.Sprintf("%d dead letters wait for a decision", n)
 }
 
-func (s *Status) noteSwitches() {
+func (s *Status) noteSwitches(heads []pawl.QueueHead) {
 	for _, q := range s.Switches.Queues {
 		if q.Paused {
 			s.note(QueuePaused, q.Queue, "queue %s is paused%s", q.Queue, until(q.Until))
@@ -222,7 +223,16 @@ func (s *Status) noteSwitches() {
 		if !k.On {
 			s.note(KindOff, k.Kind, "kind %s is switched off%s", k.Kind, until(k.Until))
 		}
+		if len(s.Hosts) > 0 && !s.known(k.Kind, heads) {
+			s.note(KindUnknown, k.Kind, "a switch is set of kind %s, and no host knows this kind: the name may be misspelt", k.Kind)
+		}
 	}
+}
+
+// known says that a kind is more than the name of a switch.
+func (s *Status) known(kind string, heads []pawl.QueueHead) bool {
+	return slices.ContainsFunc(s.Hosts, func(h pawl.HostView) bool { return slices.Contains(h.Kinds, kind) }) ||
+		slices.ContainsFunc(heads, func(h pawl.QueueHead) bool { return h.Kind == kind })
 }
 
 func until(t time.Time) string {
