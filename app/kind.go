@@ -24,6 +24,7 @@ func (p *program) kindCommand() *cobra.Command {
 type kindRow struct {
 	name  string
 	hosts int
+	known bool // some host has registered it, a silent one too
 	set   bool
 	on    bool
 	until time.Time
@@ -37,7 +38,8 @@ func (p *program) kindList() *cobra.Command {
 
 HOSTS is the number of live hosts that run the kind: heard of within the last minute, and not draining.
 
-In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty), until.`,
+In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty), until, and what is wrong:
+a switch of a kind that no host knows does nothing, and its name may be misspelt.`,
 		Args: needs("", 0, 0),
 		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 			rows, err := kinds(ctx, s)
@@ -63,7 +65,7 @@ func kinds(ctx context.Context, s store) ([]kindRow, error) {
 	for _, host := range hosts {
 		for _, kind := range host.Kinds {
 			row := found[kind]
-			row.name = kind
+			row.name, row.known = kind, true
 			if live(host) {
 				row.hosts++
 			}
@@ -92,12 +94,20 @@ func (k kindRow) state() string {
 	return "off"
 }
 
+func (k kindRow) trouble() string {
+	if k.known {
+		return ""
+	}
+	return "no host knows this kind"
+}
+
 var kindListing = listing[kindRow]{
 	columns: []column[kindRow]{
 		{head: "KIND", cell: func(k kindRow) string { return k.name }},
 		{head: "HOSTS", cell: func(k kindRow) string { return fmt.Sprint(k.hosts) }},
 		{head: "SWITCH", cell: kindRow.state},
 		{head: "UNTIL", cell: func(k kindRow) string { return moment(k.until) }},
+		{head: "", cell: kindRow.trouble},
 	},
 	view: func(k kindRow) any {
 		return struct {
@@ -105,7 +115,8 @@ var kindListing = listing[kindRow]{
 			Hosts  int    `json:"hosts"`
 			Switch text   `json:"switch"`
 			Until  stamp  `json:"until"`
-		}{k.name, k.hosts, text(k.state()), stamp(k.until)}
+			Known  bool   `json:"known"`
+		}{k.name, k.hosts, text(k.state()), stamp(k.until), k.known}
 	},
 	none: "No host has registered a kind, and no switch is set.",
 }

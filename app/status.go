@@ -61,7 +61,7 @@ func (p *program) remedy(t ops.Trouble) string {
 		return call("host list")
 	case ops.QueueUnserved, ops.NotServed, ops.QueueLate:
 		return call("queue list")
-	case ops.KindUnserved:
+	case ops.KindUnserved, ops.KindUnknown:
 		return call("kind list")
 	case ops.AlertsLate, ops.LogOnly:
 		return call("alerts list")

@@ -69,13 +69,24 @@ func TestStatusVerdicts(t *testing.T) {
 		answers         answers
 		troubles, notes []ops.What
 	}{
-		"nothing at all":       {answers{sinks: mail}, nil, nil},
-		"only the log":         {answers{sinks: []pawl.SinkView{{Name: "log"}}}, nil, []ops.What{ops.LogOnly}},
-		"no host":              {answers{sinks: mail, heads: []pawl.QueueHead{wait("q", "k", 0)}}, []ops.What{ops.NoHost}, nil},
-		"taken":                {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k", soon)}}, nil, nil},
-		"late":                 {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k", late)}}, []ops.What{ops.QueueLate}, nil},
-		"late and off":         {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, switches: off, heads: []pawl.QueueHead{wait("q", "k", late)}}, nil, []ops.What{ops.KindOff}},
-		"not on":               {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{startsOff}}, nil, []ops.What{ops.KindNotOn}},
+		"nothing at all": {answers{sinks: mail}, nil, nil},
+		"only the log":   {answers{sinks: []pawl.SinkView{{Name: "log"}}}, nil, []ops.What{ops.LogOnly}},
+		"no host":        {answers{sinks: mail, heads: []pawl.QueueHead{wait("q", "k", 0)}}, []ops.What{ops.NoHost}, nil},
+		"taken":          {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k", soon)}}, nil, nil},
+		"late":           {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("q", "k", late)}}, []ops.What{ops.QueueLate}, nil},
+		"late and off":   {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, switches: off, heads: []pawl.QueueHead{wait("q", "k", late)}}, nil, []ops.What{ops.KindOff}},
+		"not on":         {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{startsOff}}, nil, []ops.What{ops.KindNotOn}},
+		"misspelt": {
+			answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, switches: pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "K", On: true}}}},
+			nil,
+			[]ops.What{ops.KindUnknown},
+		},
+		"switched before its host is there": {answers{sinks: mail, switches: pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "k", On: true}}}}, nil, nil},
+		"switched while its host is away": {
+			answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "other")}, switches: pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "k", On: true}}}, heads: []pawl.QueueHead{wait("q", "k", soon)}},
+			nil,
+			[]ops.What{ops.NotServed},
+		},
 		"unserved":             {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("p", "k", late)}}, []ops.What{ops.QueueUnserved}, nil},
 		"unserved for a while": {answers{sinks: mail, hosts: []pawl.HostView{hostOf("q", "k")}, heads: []pawl.QueueHead{wait("p", "k", soon)}}, nil, []ops.What{ops.NotServed}},
 		"unknown kind": {
