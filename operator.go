@@ -110,6 +110,9 @@ const (
 	ActionDelete  Action = "delete"  // a job
 	ActionQuiet   Action = "quiet"   // a host
 	ActionOutcome Action = "outcome" // the system writes back what became of a redrive
+	ActionAdd     Action = "add"     // a schedule
+	ActionSet     Action = "set"     // what a schedule says
+	ActionDeclare Action = "declare" // a schedule, by the code of a host
 )
 
 // Move is one change of a letter's status.
@@ -183,7 +186,7 @@ type AuditEntry struct {
 	Who     string    `json:"who"`
 	Door    string    `json:"door"`
 	Action  Action    `json:"action"`
-	Subject string    `json:"subject"` // the letter's id, "letters", "args", "queue NAME", "kind NAME", "job ID", "host SESSION"
+	Subject string    `json:"subject"` // the letter's id, "letters", "args", "queue NAME", "kind NAME", "job ID", "host SESSION", "schedule NAME"
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Why     string    `json:"why"`

@@ -157,7 +157,8 @@ type Store interface {
 	// Whoever holds the job next finds the letter in ClaimedJob.Verdict and buries it without running the handler.
 	Condemn(ctx context.Context, session SessionID, deaths []Settlement) ([]error, error)
 	// Sweep does a small batch of the store's own upkeep; any host may, at any time: jobs that have become due are
-	// made ready, sessions seen dead are ended and their jobs put back, what is over-age is purged.
+	// made ready, schedules whose tick is due get their job, sessions seen dead are ended and their jobs put back, what
+	// is over-age is purged.
 	Sweep(ctx context.Context, request SweepRequest) (SweepReport, error)
 	// Wake returns a channel that gets a value when a job may have become ready, or a host has something to hear with
 	// its next beat, until ctx is done. It is a hint and coalesces, but the last one is never lost: after a job has
@@ -176,6 +177,8 @@ type HostInfo struct {
 	Limits  map[string]Limit `json:",omitempty"` // what these kinds state; one that is not named states none
 	Sinks   []string         // alert channels that it delivers to; every later death writes one alert row for each
 	Servers []ServerInfo     // its pools
+	// Schedules are what its code declares: by name, what DeclareSchedules knows the declaration by.
+	Schedules map[string]string `json:",omitempty"`
 }
 
 // ServerInfo is a pool of workers in a host.
@@ -304,9 +307,10 @@ type SweepReport struct {
 	Ended     []SessionID   // of Dead, the ones this call ended
 	Recovered int           // jobs of dead sessions that went back to their queues
 	Due       int           // scheduled jobs that became ready
+	Ticks     int           // jobs that schedules have made
 	Purged    int           // over-age rows removed
 	More      bool          // a duty reached the limit: sweep again
-	NextDue   time.Duration // until the next scheduled job is due; negative when there is none
+	NextDue   time.Duration // until the next scheduled job or tick is due; negative when there is none
 }
 
 // LeaseLost is the error for a reservation that is no longer its caller's. errors.Is(err, ErrLeaseLost) holds.

@@ -1,0 +1,126 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// Of reads a schedule's timetable, with its bounds and its jitter.
+func Of(s pawl.Schedule) (Timetable, error) {
+	t, err := Parse(s.Spec, s.Zone)
+	if err != nil {
+		return Timetable{}, err
+	}
+	t.begin, t.end, t.jitter, t.name = s.From, s.Until, s.Jitter, s.Name
+	if !s.From.IsZero() {
+		t.from = ceilSecond(s.From)
+	}
+	return t, nil
+}
+
+func ceilSecond(t time.Time) int64 {
+	unix := t.Unix()
+	if t.Nanosecond() > 0 {
+		unix++
+	}
+	return unix
+}
+
+// due is when a tick is acted on: later by a share of the jitter, drawn from the schedule's name and the tick.
+func (t Timetable) due(tick time.Time) time.Time {
+	if t.jitter <= 0 || tick.IsZero() {
+		return tick
+	}
+	h := sha256.New()
+	h.Write([]byte(t.name))
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(tick.UnixMilli())))
+	share := float64(binary.BigEndian.Uint64(h.Sum(nil))>>11) / (1 << 53)
+	return tick.Add(time.Duration(float64(t.jitter) * share)).Truncate(time.Millisecond)
+}
+
+// Plan is what is to be done about a schedule whose next tick may be due.
+type Plan struct {
+	Fire   []time.Time // ticks that get a job, oldest first
+	Missed int         // ticks that get none since they are over; counted up to mostCounted
+	Next   time.Time   // the next tick; zero: there are no more
+	Due    time.Time   // when Next is to be acted on
+}
+
+// mostCounted bounds how many missed ticks are counted.
+const mostCounted = 1000
+
+// PlanAt decides at now about a schedule whose next tick, by what is stored, is next. It changes nothing.
+func PlanAt(s pawl.Schedule, next, now time.Time) (Plan, error) {
+	t, err := Of(s)
+	if err != nil {
+		return Plan{}, err
+	}
+	latest := t.latestDue(next, now)
+	if latest.IsZero() {
+		return Plan{Next: next, Due: t.due(next)}, nil
+	}
+	plan := Plan{Fire: t.upTo(next, latest, max(1, s.MaxMissed))}
+	onTime := now.Sub(t.due(latest)) <= pawl.MissedAfter
+	if s.Missed == pawl.MissedSkip && !onTime {
+		plan.Fire = nil
+	}
+	plan.Missed = t.count(next, latest) - len(plan.Fire)
+	plan.Next = t.Next(latest)
+	plan.Due = t.due(plan.Next)
+	return plan, nil
+}
+
+// latestDue is the latest tick, from next on, that is due at now; the zero time when next itself is not. The stored next
+// counts as a tick whatever the timetable says by now.
+func (t Timetable) latestDue(next, now time.Time) time.Time {
+	if t.due(next).After(now) {
+		return time.Time{}
+	}
+	latest := next
+	for back := time.Second; ; back *= 2 {
+		from := now.Add(-back)
+		all := !from.After(next)
+		if all {
+			from = next
+		}
+		found := false
+		for tick := t.Next(from); !tick.IsZero() && !t.due(tick).After(now); tick = t.Next(tick) {
+			latest, found = tick, true
+		}
+		if found || all {
+			return latest
+		}
+	}
+}
+
+// upTo are the latest n ticks from next to latest, oldest first.
+func (t Timetable) upTo(next, latest time.Time, n int) []time.Time {
+	if n == 1 {
+		return []time.Time{latest}
+	}
+	for back := time.Second; ; back *= 2 {
+		from, ticks := latest.Add(-back), []time.Time(nil)
+		all := !from.After(next)
+		if all {
+			from, ticks = next, []time.Time{next}
+		}
+		for tick := t.Next(from); !tick.IsZero() && !tick.After(latest); tick = t.Next(tick) {
+			ticks = append(ticks, tick)
+		}
+		if all || len(ticks) >= n {
+			return ticks[max(0, len(ticks)-n):]
+		}
+	}
+}
+
+// count is the number of ticks from next to latest, up to mostCounted.
+func (t Timetable) count(next, latest time.Time) int {
+	n := 1
+	for tick := t.Next(next); n < mostCounted && !tick.IsZero() && !tick.After(latest); tick = t.Next(tick) {
+		n++
+	}
+	return n
+}
