@@ -43,6 +43,7 @@ func job(connection pawl.Connection, s pawl.Schedule, id pawl.ID, origin string)
 		Policy: s.Policy.Over(connection.Policy).Over(pawl.DefaultPolicy()),
 		Origin: pawl.Origin{Source: pawl.OriginSchedule, Ref: origin},
 	}
+	e.Limited = !e.Policy.Limit.IsZero()
 	if err := e.Check(); err != nil {
 		return pawl.NewJob{}, err
 	}

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -237,20 +238,27 @@ func TestStoredForm(t *testing.T) {
 	t.Parallel()
 	s := schedule.Complete(pawl.Schedule{
 		Name: "n", Spec: "*/5 * * * *", Zone: "Asia/Kathmandu", Kind: "k.v1", Args: json.RawMessage(`{"a": 1}`), Tags: []string{"x"},
-		Missed: pawl.MissedAll, MaxMissed: 3, Overlap: pawl.OverlapAllow, Jitter: time.Minute, From: at("2026-01-01 00:00:00"),
-		Policy: pawl.Policy{Queue: "q", MaxTries: 2, Backoff: []time.Duration{1, 2}, Jitter: 0.5, Timeout: 3, RetryFor: 4, Redrive: pawl.RedriveNever, StartsOff: true},
+		Missed: pawl.MissedAll, MaxMissed: 3, Overlap: pawl.OverlapAllow, Jitter: time.Minute, From: at("2026-01-01 00:00:00"), Until: at("2027-01-01 00:00:00"),
+		Policy: pawl.Policy{Queue: "q", MaxTries: 2, Backoff: []time.Duration{1, 2}, Jitter: 0.5, Timeout: 3, RetryFor: 4, Redrive: pawl.RedriveNever, StartsOff: true, Limit: pawl.Limit{Concurrency: 5}},
 	})
+	for _, value := range []reflect.Value{reflect.ValueOf(s.Policy), reflect.ValueOf(s)} {
+		for i := range value.NumField() {
+			if name := value.Type().Field(i).Name; value.Field(i).IsZero() && name != "Removed" {
+				t.Errorf("this test has not heard of the field %s: is it stored?", name)
+			}
+		}
+	}
 	encoded, err := schedule.Encode(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back := pawl.Schedule{Name: s.Name, Kind: s.Kind, Args: s.Args, From: s.From}
+	back := pawl.Schedule{Name: s.Name, Kind: s.Kind, Args: s.Args, From: s.From, Until: s.Until}
 	if err := schedule.Decode(encoded, &back); err != nil {
 		t.Fatal(err)
 	}
 	first, err := schedule.Fingerprint(s)
 	second, err2 := schedule.Fingerprint(back)
-	if err != nil || err2 != nil || first != second {
+	if err != nil || err2 != nil || first != second || !reflect.DeepEqual(back, s) {
 		t.Errorf("%s gives %+v (%v, %v)", encoded, back, err, err2)
 	}
 	for name, change := range map[string]func(s *pawl.Schedule){

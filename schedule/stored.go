@@ -34,12 +34,35 @@ type policy struct {
 	RetryFor  time.Duration    `json:"retry_for_ns,omitempty"`
 	Redrive   pawl.RedriveRule `json:"redrive,omitempty"`
 	StartsOff bool             `json:"starts_off,omitempty"`
+	Limit     *pawl.Limit      `json:"limit,omitempty"`
+}
+
+func storedPolicy(p pawl.Policy) policy {
+	out := policy{
+		Queue: p.Queue, MaxTries: p.MaxTries, Backoff: p.Backoff, Jitter: p.Jitter, Timeout: p.Timeout, RetryFor: p.RetryFor,
+		Redrive: p.Redrive, StartsOff: p.StartsOff,
+	}
+	if !p.Limit.IsZero() {
+		out.Limit = &p.Limit
+	}
+	return out
+}
+
+func (p policy) policy() pawl.Policy {
+	out := pawl.Policy{
+		Queue: p.Queue, MaxTries: p.MaxTries, Backoff: p.Backoff, Jitter: p.Jitter, Timeout: p.Timeout, RetryFor: p.RetryFor,
+		Redrive: p.Redrive, StartsOff: p.StartsOff,
+	}
+	if p.Limit != nil {
+		out.Limit = *p.Limit
+	}
+	return out
 }
 
 // Encode is what a complete schedule says, as text for a store.
 func Encode(s pawl.Schedule) (string, error) {
 	encoded, err := json.Marshal(text{
-		s.Spec, s.Zone, s.Tags, s.Missed, s.MaxMissed, s.Overlap, s.Jitter, policy(s.Policy),
+		s.Spec, s.Zone, s.Tags, s.Missed, s.MaxMissed, s.Overlap, s.Jitter, storedPolicy(s.Policy),
 	})
 	return string(encoded), err
 }
@@ -51,7 +74,7 @@ func Decode(stored string, s *pawl.Schedule) error {
 		return fmt.Errorf("read schedule %s: %w", s.Name, err)
 	}
 	s.Spec, s.Zone, s.Tags, s.Missed, s.MaxMissed = t.Spec, t.Zone, t.Tags, t.Missed, t.MaxMissed
-	s.Overlap, s.Jitter, s.Policy = t.Overlap, t.Jitter, pawl.Policy(t.Policy)
+	s.Overlap, s.Jitter, s.Policy = t.Overlap, t.Jitter, t.Policy.policy()
 	return nil
 }
 
