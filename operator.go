@@ -65,21 +65,22 @@ type Pruned struct {
 
 // LetterFilter picks letters; zero fields match all. Times are of the death.
 type LetterFilter struct {
-	Status        []Status
-	Class         []DeathClass
-	Reason        Reason
-	Kind          string
-	Queue         string
-	Connection    string
-	Fingerprint   string
-	CorrelationID string
-	Tag           string
-	JobID         ID
-	Since, Until  time.Time // Since <= death < Until
-	StatusBefore  time.Time // has had its present status since before
-	Text          string    // part of exception type or message
-	Regression    bool      // only those whose GroupResolvedAt says so
-	OldestFirst   bool
+	Status        []Status     `json:"status,omitempty"`
+	Class         []DeathClass `json:"class,omitempty"`
+	Reason        Reason       `json:"reason,omitempty"`
+	Kind          string       `json:"kind,omitempty"`
+	Queue         string       `json:"queue,omitempty"`
+	Connection    string       `json:"connection,omitempty"`
+	Fingerprint   string       `json:"fingerprint,omitempty"`
+	CorrelationID string       `json:"correlation_id,omitempty"`
+	Tag           string       `json:"tag,omitempty"`
+	JobID         ID           `json:"job_id,omitzero"`
+	Since         time.Time    `json:"since,omitzero"` // Since <= death < Until
+	Until         time.Time    `json:"until,omitzero"`
+	StatusBefore  time.Time    `json:"status_before,omitzero"` // has had its present status since before
+	Text          string       `json:"text,omitempty"`         // part of exception type or message
+	Regression    bool         `json:"regression,omitempty"`   // only those whose GroupResolvedAt says so
+	OldestFirst   bool         `json:"oldest_first,omitempty"`
 }
 
 // LetterPage is a part of a list of letters.
@@ -186,7 +187,7 @@ type AuditEntry struct {
 	Who     string    `json:"who"`
 	Door    string    `json:"door"`
 	Action  Action    `json:"action"`
-	Subject string    `json:"subject"` // the letter's id, "letters", "args", "queue NAME", "kind NAME", "job ID", "host SESSION", "schedule NAME"
+	Subject string    `json:"subject"` // the letter's id, "letters", "args", "queue NAME", "kind NAME", "job ID", "host SESSION", "schedule NAME", "operation ID"
 	From    string    `json:"from"`
 	To      string    `json:"to"`
 	Why     string    `json:"why"`
@@ -377,4 +378,5 @@ type Operator interface {
 	Alerts
 	Eraser
 	Limits
+	Operations
 }

@@ -48,7 +48,10 @@ select id from fresh`
   join {s}.letter l on l.id = t.id where l.status + 0 = 1 and l.redrive_outcome = 'pending' order by l.id for update of l
 ), moved as (
   update {s}.letter l set status = p.status, redrive_outcome = p.outcome, next_letter = p.next
-  from pending p where l.id = p.id returning l.id, p.status, p.outcome
+  from pending p where l.id = p.id returning l.id, l.new_job_id, p.status, p.outcome
+), heard as (
+  update {s}.operation_item i set outcome = case m.outcome when 'succeeded' then 2 when 'died again' then 3 else 4 end
+  from moved m where i.job = m.new_job_id and i.outcome = 1
 )
 insert into {s}.audit (who, door, action, subject, "from", "to", why, outcome)
 select 'pawl', 'pawl', 'outcome', id::text, 'redriven', case status when 2 then 'resolved' else 'redriven' end, '', outcome from moved`

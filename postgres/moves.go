@@ -75,6 +75,15 @@ func together(moves []pawl.Move) int {
 }
 
 func (s *Store) moveTogether(ctx context.Context, moves []pawl.Move) ([]error, error) {
+	return s.moveWithin(ctx, moves, func(_ context.Context, _ pgx.Tx, move func() ([]error, error)) error {
+		_, err := move()
+		return err
+	})
+}
+
+// moveWithin runs f in a transaction, in which f makes the moves when it calls move. The moves are of different letters. It
+// returns their refusals.
+func (s *Store) moveWithin(ctx context.Context, moves []pawl.Move, f func(ctx context.Context, tx pgx.Tx, move func() ([]error, error)) error) ([]error, error) {
 	m := moving{store: s, moves: moves, refusals: make([]error, len(moves))}
 	var letters []pawl.ID
 	var kinds, queues []string
@@ -87,17 +96,14 @@ func (s *Store) moveTogether(ctx context.Context, moves []pawl.Move) ([]error, e
 			kinds, queues = append(kinds, push.Kind), append(queues, push.Queue)
 		}
 	}
-	if len(letters) == 0 {
-		return m.refusals, nil
-	}
 	if err := s.number(ctx, kinds, queues); err != nil {
 		return nil, err
 	}
 	var done moving
 	err := s.inSlots(ctx, s.currentSlots, func(slots slotSet) error {
-		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			done = m.afresh()
-			return done.run(ctx, tx, letters, slots)
+			return f(ctx, tx, func() ([]error, error) { return done.refusals, done.run(ctx, tx, letters, slots) })
 		})
 	})
 	if err != nil {
@@ -143,6 +149,9 @@ func (m *moving) afresh() moving {
 }
 
 func (m *moving) run(ctx context.Context, tx pgx.Tx, letters []pawl.ID, slots slotSet) (err error) {
+	if len(letters) == 0 {
+		return nil
+	}
 	if m.fates, err = m.store.lockFates(ctx, tx, letters); err != nil {
 		return err
 	}
@@ -165,7 +174,10 @@ func (m *moving) run(ctx context.Context, tx pgx.Tx, letters []pawl.ID, slots sl
 		}
 		changes = append(changes, one)
 	}
-	return m.store.writeChanges(ctx, tx, changes)
+	if err := m.store.writeChanges(ctx, tx, changes); err != nil {
+		return err
+	}
+	return m.store.operationsHear(ctx, tx, changes)
 }
 
 // refusal says why a move is not allowed.

@@ -2,7 +2,10 @@ package postgres
 
 import "github.com/pawljobs/pawl"
 
-var _ pawl.Operator = (*Store)(nil)
+var (
+	_ pawl.Operator      = (*Store)(nil)
+	_ pawl.OperationWork = (*Store)(nil)
+)
 
 // deskStatements are the texts of what operators ask for, for one schema.
 type deskStatements struct {
@@ -18,6 +21,7 @@ type deskStatements struct {
 	lockHost, quietHost                                              string
 	runNow, deleteJobs, lockToCancel, markCancelled, removeFree      string
 	alertStatements
+	operationStatements
 }
 
 func newDeskStatements(s schema) deskStatements {
@@ -33,6 +37,6 @@ func newDeskStatements(s schema) deskStatements {
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
 		lockHost: s.text(lockHost), quietHost: s.text(quietHost),
 		runNow: s.text(runNow), deleteJobs: s.text(deleteJobs), lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
-		alertStatements: newAlertStatements(s),
+		alertStatements: newAlertStatements(s), operationStatements: newOperationStatements(s),
 	}
 }

@@ -32,6 +32,11 @@ func writeFate(ctx context.Context, x execer, m pawl.Move, before, after desk.Fa
 	if n != 1 {
 		return fmt.Errorf("letter %s was changed meanwhile: %w", m.Letter, pawl.ErrConflict)
 	}
+	if m.Action == pawl.ActionOutcome {
+		if err := operationHears(ctx, x, before.NewJob, m.Outcome); err != nil {
+			return err
+		}
+	}
 	_, err = writeAudit(ctx, x, at, m.By, desk.Entry(m, before, after))
 	return err
 }

@@ -89,8 +89,9 @@ type Store struct {
 }
 
 var (
-	_ pawl.Store    = (*Store)(nil)
-	_ pawl.Operator = (*Store)(nil)
+	_ pawl.Store         = (*Store)(nil)
+	_ pawl.Operator      = (*Store)(nil)
+	_ pawl.OperationWork = (*Store)(nil)
 )
 
 // Open opens the file, making it where there is none, puts it into WAL mode, in which it stays, and brings Pawl's tables

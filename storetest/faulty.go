@@ -36,7 +36,8 @@ type Hook func(ctx context.Context, call func() error) error
 // it cannot. Its methods may be called from several goroutines.
 type Faulty struct {
 	store    pawl.Store
-	operator pawl.Operator // nil where the store is none
+	operator pawl.Operator      // nil where the store is none
+	work     pawl.OperationWork // the same
 
 	mu    sync.Mutex
 	log   []string
@@ -47,7 +48,8 @@ type Faulty struct {
 // Fail wraps a store. Until it is told otherwise it only counts.
 func Fail(store pawl.Store) *Faulty {
 	operator, _ := store.(pawl.Operator)
-	return &Faulty{store: store, operator: operator, at: map[int]When{}, hooks: map[string]Hook{}}
+	work, _ := store.(pawl.OperationWork)
+	return &Faulty{store: store, operator: operator, work: work, at: map[int]When{}, hooks: map[string]Hook{}}
 }
 
 // At makes the nth call fail, counted from 1 over the wrapper's whole life.
@@ -298,5 +300,3 @@ func (f *Faulty) AlertsOf(ctx context.Context, letter pawl.ID) ([]pawl.AlertView
 func (f *Faulty) Sinks(ctx context.Context) ([]pawl.SinkView, error) {
 	return ask(ctx, f, "Sinks", func() ([]pawl.SinkView, error) { return f.operator.Sinks(ctx) })
 }
-
-var _ Store = (*Faulty)(nil)

@@ -13,6 +13,7 @@ import (
 type Store interface {
 	pawl.Store
 	pawl.Operator
+	pawl.OperationWork
 }
 
 // Options vary how a store is opened. The zero value is a store as its users get it.
@@ -81,6 +82,8 @@ func groups() []group {
 		{"Groups", letterGroupPromises()},
 		{"Moves", movePromises()},
 		{"Redrive", redrivePromises()},
+		{"Operations", operationPromises()},
+		{"Operation work", operationWorkPromises()},
 		{"Alerts", alertPromises()},
 		{"Storms", stormPromises()},
 		{"Late alerts", latePromises()},

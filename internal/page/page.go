@@ -21,15 +21,17 @@ type List byte
 
 // The lists.
 const (
-	Letters List = 'l'
-	Jobs    List = 'j'
-	Audit   List = 'a'
+	Letters    List = 'l'
+	Jobs       List = 'j'
+	Audit      List = 'a'
+	Operations List = 'o'
+	Items      List = 'i' // of an operation
 )
 
 // Cursor is the place of the last row of a page in its list's order. It names no row number, so rows that come and go
 // do not move it.
 type Cursor struct {
-	At int64 // time, in the unit that the store keeps; with Audit the entry's number
+	At int64 // time, in the unit that the store keeps; with Audit the entry's number, with Items the position
 	ID pawl.ID
 }
 
