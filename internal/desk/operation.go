@@ -2,6 +2,7 @@ package desk
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -72,8 +73,8 @@ func checkPicked(o pawl.NewOperation) error {
 
 // Empty reports that a filter matches every letter.
 func Empty(f pawl.LetterFilter) bool {
-	return len(f.Status) == 0 && len(f.Class) == 0 && f.Reason == "" && f.Kind == "" && f.Queue == "" && f.Connection == "" &&
-		f.Fingerprint == "" && f.CorrelationID == "" && f.Tag == "" && f.JobID.IsZero() && f.Since.IsZero() && f.Until.IsZero() && f.Text == ""
+	f.OldestFirst = false
+	return reflect.ValueOf(f).IsZero()
 }
 
 func checkPace(o pawl.OperationOptions) error {
