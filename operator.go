@@ -110,6 +110,7 @@ const (
 	ActionRunNow  Action = "run-now" // a scheduled job
 	ActionDelete  Action = "delete"  // a job
 	ActionQuiet   Action = "quiet"   // a host
+	ActionDrain   Action = "drain"   // a host
 	ActionOutcome Action = "outcome" // the system writes back what became of a redrive
 	ActionAdd     Action = "add"     // a schedule
 	ActionSet     Action = "set"     // what a schedule says
@@ -354,6 +355,10 @@ type Hosts interface {
 	// first half of a shutdown, which an operator can begin early. It hears of it with its next beat. Audited;
 	// ErrNotFound when there is no such session or it has ended. Asking again changes nothing.
 	QuietHost(ctx context.Context, session SessionID, by By) error
+	// DrainHost asks a host to end, as SIGTERM does: it claims no more, gives what runs its grace, puts back what has not
+	// ended, and closes its session. Audited; ErrNotFound as for QuietHost, and ErrConflict, with nothing changed, when
+	// the host has said that it obeys no such order (HostInfo.NoDrain). Asking again changes nothing.
+	DrainHost(ctx context.Context, session SessionID, by By) error
 }
 
 // HostView is a session as an operator sees it.
@@ -365,6 +370,7 @@ type HostView struct {
 	Busy     int  // handlers running, at its last beat
 	Draining bool // it claims no more, as it said with its last beat
 	Quiet    bool // it was asked to claim no more; Draining says that it obeys
+	Drain    bool // it was asked to end; Draining says that it obeys
 	// Unsettled is how many ended attempts it could not record yet, at its last beat: the store refused or did not answer.
 	Unsettled int
 }

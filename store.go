@@ -179,6 +179,7 @@ type HostInfo struct {
 	Servers []ServerInfo     // its pools
 	// Schedules are what its code declares: by name, what DeclareSchedules knows the declaration by.
 	Schedules map[string]string `json:",omitempty"`
+	NoDrain   bool              `json:",omitempty"` // it does not end when an operator asks: only its own program ends it
 }
 
 // ServerInfo is a pool of workers in a host.
@@ -213,6 +214,7 @@ type BeatReply struct {
 	Cancel   []Reservation // of Held: an operator asks for their ctx to be cancelled; named until they end
 	Found    []Reservation // with Reconcile: held without the host's knowledge; give them back
 	Quiet    bool          // an operator asks the host to claim no more
+	Drain    bool          // an operator asks the host to end
 	Switches int64         // changes whenever a switch or pause does
 	Others   []SeenSession // every other session that has not ended
 }

@@ -19,7 +19,7 @@ func findHost(ctx context.Context, s store, name string) (pawl.HostView, error) 
 	}
 	var found []pawl.HostView
 	for _, h := range hosts {
-		if strconv.FormatInt(int64(h.Session), 10) == name || h.Name == name {
+		if strconv.FormatInt(int64(h.Session), 10) == name || strings.EqualFold(h.Name, name) {
 			found = append(found, h)
 		}
 	}
@@ -62,8 +62,12 @@ func (p *program) showHost(h pawl.HostView) {
 	switch {
 	case silent(h):
 		state = "silent: it has died, or cannot reach the store"
+	case h.Draining && h.Drain:
+		state = "draining, as it was asked: it ends when its jobs have"
 	case h.Draining:
 		state = "draining: it takes no more jobs"
+	case h.Drain:
+		state = "live, and asked to end"
 	case h.Quiet:
 		state = "live, and asked to take no more jobs"
 	}
@@ -79,12 +83,27 @@ func (p *program) showHost(h pawl.HostView) {
 		out.field("Unsettled", count(h.Unsettled, "attempt")+" that the store could not record yet")
 	}
 	for i, server := range h.Servers {
-		out.field(first(i, "Servers"), fmt.Sprintf("%s: %s (%s)", server.Name, strings.Join(server.Queues, ", "), count(server.Workers, "worker")))
+		out.field(first(i, "Servers"), fmt.Sprintf("%s: %s (%s)", server.Name, servedQueues(server), count(server.Workers, "worker")))
 	}
 	for i, kind := range h.Kinds {
 		out.field(first(i, "Kinds"), kind)
 	}
 	out.field("Sinks", strings.Join(h.Sinks, ", "))
+	if h.NoDrain {
+		out.field("Drain", "only its own program ends it")
+	}
+}
+
+// servedQueues are a server's queues, with their weights where it has some.
+func servedQueues(server pawl.ServerInfo) string {
+	if server.Weights == nil {
+		return strings.Join(server.Queues, ", ")
+	}
+	weighted := make([]string, len(server.Queues))
+	for i, queue := range server.Queues {
+		weighted[i] = fmt.Sprintf("%s ×%d", queue, server.Weights[queue])
+	}
+	return strings.Join(weighted, ", ") + ", by weight"
 }
 
 func (p *program) hostQuiet() *cobra.Command {

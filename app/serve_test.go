@@ -57,6 +57,18 @@ func serveLife(t *testing.T, store string) {
 	p.becomes(isDegraded)
 	p.signal(syscall.SIGINT)
 	p.ends("0", patience)
+
+	// An operator ends it from afar, which is a clean stop.
+	p = serve(t, store)
+	p.becomes(isDegraded)
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := pawlOn(t, store, "host", "drain", name, "--watch", "--json"); !strings.Contains(said, `"drain":true`) {
+		t.Errorf("host drain: %s", said)
+	}
+	p.ends("0", patience)
 }
 
 func TestServeOnSQLite(t *testing.T) {

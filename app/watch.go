@@ -35,8 +35,8 @@ servers with their queues, number of kinds.`,
 			return err
 		}),
 	}
-	return noun("host", "Look at the hosts that run jobs, and make one quiet", "Hosts: the processes that run jobs.",
-		list, p.hostShow(), p.hostQuiet())
+	return noun("host", "Look at the hosts that run jobs, and ask one to take no more or to end", "Hosts: the processes that run jobs.",
+		list, p.hostShow(), p.hostQuiet(), p.hostDrain())
 }
 
 func (p *program) hostListing() listing[pawl.HostView] {
@@ -123,7 +123,7 @@ In a pipe, tab-separated: id, time, who, door, action, subject, from, to, why, o
 	flags := list.Flags()
 	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\" or \"host SESSION\"")
 	flags.StringVar(&filter.Who, "who", "", "by this person or program")
-	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, pause, cancel, run-now, delete, quiet or outcome")
+	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, pause, cancel, run-now, delete, quiet, drain or outcome")
 	addFlag(flags, &filter.Since, "since", "TIME", "at or after this time, or at most this long ago (90m, 7d)", parsePast)
 	page.add(list)
 	list.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {

@@ -122,7 +122,7 @@ func mkdead() {
 
 func openSession(ctx context.Context, s *sqlite.Store, queues []string, kinds ...string) pawl.SessionID {
 	session, err := s.OpenSession(ctx, pawl.HostInfo{
-		Name: "host-a", PID: 42, Version: "1.2.3", Kinds: kinds, Sinks: []string{"log"},
+		Name: "host-a", PID: 42, Version: "1.2.3", Kinds: kinds, Sinks: []string{"log"}, NoDrain: noDrain,
 		Servers: []pawl.ServerInfo{{Name: "worker-io", Queues: queues, Workers: 20}},
 	})
 	check(err)
@@ -203,11 +203,15 @@ func finish() {
 	check(s.Close())
 }
 
+// noDrain is what the sessions say of orders to drain.
+var noDrain bool
+
 // liveHost leaves a session open that has claimed the jobs of a kind, as a running host has, and ends.
 func liveHost() {
 	queues := flag.String("queues", "1-critical,2-default", "that it serves")
 	quiet := flag.Bool("silent", false, "it was last heard of ten minutes ago")
 	drains := flag.Bool("draining", false, "")
+	flag.BoolVar(&noDrain, "no-drain", false, "only its own program ends it")
 	flag.Parse()
 	ctx := context.Background()
 	s, err := sqlite.Open(ctx, "pawl.db", sqlite.Config{})

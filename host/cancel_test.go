@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/host"
 )
 
 // What becomes of a job that an operator cancels while it runs.
@@ -206,4 +207,56 @@ func TestQuietByCommand(t *testing.T) {
 		took, err := h.stop()
 		w.equal("took and error", words(took, err), "0s <nil>")
 	})
+}
+
+// An operator asks a host to end: it drains as by the end of its ctx, and Run returns nil; or it stays until its ctx is
+// done; or the order means nothing to it.
+func TestDrainByCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		order                  host.DrainOrder
+		ends, drains, untilCtx bool
+	}{
+		"ends":    {host.DrainEnds, true, true, false},
+		"stays":   {host.DrainStays, false, true, true},
+		"refused": {host.DrainRefused, false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				w.config.OnDrain = c.order
+				w.handle(func(ctx context.Context, _ workArgs) error {
+					select {
+					case <-time.After(time.Minute):
+					case <-ctx.Done():
+					}
+					return nil
+				})
+				running := w.put(1, pawl.Timeout(time.Hour))
+				h := w.start()
+				w.pass(time.Second)
+				session := h.Stats().Session
+				w.store.mu.Lock()
+				w.equal("it says what it does", w.store.sessions[session].info.NoDrain, c.order == host.DrainRefused)
+				w.store.sessions[session].drain = true
+				w.store.mu.Unlock()
+				w.pass(10 * time.Second)
+				w.equal("ready", h.Ready(), !c.drains)
+				waiting := w.put(2)
+				w.pass(2 * time.Minute)
+				w.equal("its running job had its grace", words(w.ended(running)), "done")
+				w.store.mu.Lock()
+				w.equal("session closed", w.store.sessions[session].ended, c.drains)
+				w.store.mu.Unlock()
+				w.equal("what waits ran", len(w.ended(waiting)) > 0, !c.drains)
+				select {
+				case err := <-h.err:
+					w.equal("Run has returned, with", words(c.ends, err), "true <nil>")
+					h.err <- err
+				default:
+					w.equal("Run goes on", true, c.untilCtx)
+				}
+				_, err := h.stop()
+				w.equal("error", err, nil)
+			})
+		})
+	}
 }

@@ -25,6 +25,8 @@ type Config struct {
 	Servers []Server
 	// Drain bounds the parts of a shutdown.
 	Drain Drain
+	// OnDrain is what the host does when an operator asks it to end (pawl host drain). Default: DrainEnds.
+	OnDrain DrainOrder
 	// Intervals are the host's rhythms.
 	Intervals Intervals
 	// Sinks receive one alert for each death. The store has to be a pawl.Alerts, or DeadLetters has.
@@ -72,6 +74,20 @@ type Drain struct {
 	// Host is when Run returns at the latest. Default 135 s. The service manager has to wait longer.
 	Host time.Duration
 }
+
+// DrainOrder is what a host does when an operator asks it to end.
+type DrainOrder uint8
+
+const (
+	// DrainEnds: Run drains and returns nil, as if its ctx had ended. A program that returns from main then ends with
+	// status 0; whether its service manager starts it again is the manager's business.
+	DrainEnds DrainOrder = iota
+	// DrainStays: the host drains and leaves the store, but Run returns only when its ctx is done: for a host in a program
+	// that ends when Run returns and has other work, such as an API.
+	DrainStays
+	// DrainRefused: the order is refused where the operator gives it, and changes nothing.
+	DrainRefused
+)
 
 // Intervals are the rhythms of a host; a zero field has its default. Beat < Silence < DeadAfter is checked: a host
 // stops starting work before others may take it for dead.

@@ -52,6 +52,7 @@ type fakeSession struct {
 	ended bool
 	last  pawl.Beat
 	quiet bool
+	drain bool
 
 	beatAt time.Time
 }
@@ -147,7 +148,7 @@ func (f *fakeStore) Beat(_ context.Context, id pawl.SessionID, beat pawl.Beat) (
 	s := f.sessions[id]
 	s.beat++
 	s.last, s.beatAt = beat, time.Now()
-	reply := pawl.BeatReply{Now: time.Now(), Quiet: s.quiet}
+	reply := pawl.BeatReply{Now: time.Now(), Quiet: s.quiet, Drain: s.drain}
 	held := map[pawl.Reservation]bool{}
 	for _, r := range beat.Held {
 		held[r] = true

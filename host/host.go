@@ -57,6 +57,8 @@ type Host struct {
 
 	quiet   chan struct{} // closed by Quiet
 	quietly sync.Once
+	drained chan struct{} // closed when an operator asks for a drain
+	drainly sync.Once
 	aborted context.Context // done when Abort was called
 	abort   context.CancelFunc
 
@@ -108,7 +110,7 @@ func (h *Host) build() {
 	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
 	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
 	h.lookout, h.tally = newLookout(h), newTally(h)
-	h.quiet = make(chan struct{})
+	h.quiet, h.drained = make(chan struct{}), make(chan struct{})
 	h.aborted, h.abort = context.WithCancel(context.Background())
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
 	h.suspects.freed = h.wakeServers
@@ -124,7 +126,8 @@ func (h *Host) build() {
 var errUsed = errors.New("run host: it has run before; make a new one")
 
 // Run works until ctx is done, drains, and returns when all that it started has ended, save handlers that ignore
-// their cancelled ctx (see Stats.Strays). It returns nil after a clean stop, and ErrAborted after Abort. It fails at
+// their cancelled ctx (see Stats.Strays). It returns nil after a clean stop, and ErrAborted after Abort.
+// An operator can ask for the drain too: Config.OnDrain. It fails at
 // once when the store says that it cannot be used; an outage is waited for. A host runs once.
 func (h *Host) Run(ctx context.Context) error {
 	if h.ran.Swap(true) {
@@ -163,17 +166,31 @@ func (h *Host) Run(ctx context.Context) error {
 		h.fetchers.run(func() { s.run(claims) })
 	}
 	h.log.Info("host started", "host", h.config.Name, "kinds", len(h.kinds), "servers", len(h.servers))
-	select {
-	case <-h.quiet:
-		h.log.Info("quiet: no more jobs are claimed", "running", h.counters.running.Load())
-		stopClaims()
-		h.draining.Store(true)
-		<-ctx.Done()
-	case <-ctx.Done():
-	}
+	ordered := h.untilDrain(ctx)
 	err := h.drain()
 	h.log.Info("host stopped", "strays", h.counters.strays.Load())
+	if ordered && h.config.OnDrain == DrainStays {
+		<-ctx.Done()
+	}
 	return err
+}
+
+// untilDrain waits for the end of ctx, or for an operator's order to drain.
+func (h *Host) untilDrain(ctx context.Context) (ordered bool) {
+	for quiet := h.quiet; ; {
+		select {
+		case <-quiet:
+			h.log.Info("quiet: no more jobs are claimed", "running", h.counters.running.Load())
+			h.stopClaims()
+			h.draining.Store(true)
+			quiet = nil
+		case <-h.drained:
+			h.log.Info("an operator asks the host to end")
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // Quiet makes the host claim no more jobs, for good, while those that run go on and the upkeep too. It is the first
@@ -182,7 +199,7 @@ func (h *Host) Quiet() { h.quietly.Do(func() { close(h.quiet) }) }
 
 // info is what the host tells when it opens a session.
 func (h *Host) info() pawl.HostInfo {
-	info := pawl.HostInfo{Name: h.config.Name, PID: os.Getpid(), Version: h.config.Version, Kinds: h.kinds}
+	info := pawl.HostInfo{Name: h.config.Name, PID: os.Getpid(), Version: h.config.Version, Kinds: h.kinds, NoDrain: h.config.OnDrain == DrainRefused}
 	for _, kind := range h.kinds {
 		limit := h.mux.Policy(kind).Over(h.store.Connection().Policy).Limit
 		if !limit.IsZero() && info.Limits == nil {

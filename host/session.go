@@ -224,6 +224,9 @@ func (p *presence) obey(id pawl.SessionID, reply pawl.BeatReply) {
 	if reply.Quiet {
 		h.Quiet()
 	}
+	if reply.Drain && h.config.OnDrain != DrainRefused {
+		h.drainly.Do(func() { close(h.drained) })
+	}
 	h.sweeper.bury(p.observer.look(time.Now(), reply.Others))
 	if reply.Switches != p.switches {
 		p.switches = reply.Switches

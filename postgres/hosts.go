@@ -11,9 +11,11 @@ import (
 )
 
 const (
-	selectHosts = `select id, info, opened_at, beat_at, busy, draining, quiet, unsettled from {s}.session where ended_at is null order by id`
-	lockHost    = `select quiet from {s}.session where id = $1 and ended_at is null for update`
+	selectHosts = `select id, info, opened_at, beat_at, busy, draining, quiet, drain, unsettled from {s}.session where ended_at is null order by id`
+	lockToQuiet = `select quiet, info from {s}.session where id = $1 and ended_at is null for update`
 	quietHost   = `update {s}.session set quiet = true where id = $1`
+	lockToDrain = `select drain, info from {s}.session where id = $1 and ended_at is null for update`
+	drainHost   = `update {s}.session set drain = true where id = $1`
 )
 
 // Hosts returns the sessions that have not ended, oldest first.
@@ -30,33 +32,61 @@ func (s *Store) Hosts(ctx context.Context) (hosts []pawl.HostView, err error) {
 
 func scanHost(rows pgx.Rows) (h pawl.HostView, err error) {
 	return h, rows.Scan((*int64)(&h.Session), jsonColumn{&h.HostInfo}, (*timeColumn)(&h.OpenedAt), (*timeColumn)(&h.BeatAt),
-		&h.Busy, &h.Draining, &h.Quiet, &h.Unsettled)
+		&h.Busy, &h.Draining, &h.Quiet, &h.Drain, &h.Unsettled)
 }
 
 // QuietHost asks a host to claim no more.
 func (s *Store) QuietHost(ctx context.Context, session pawl.SessionID, by pawl.By) error {
+	if err := s.order(ctx, session, by, desk.Quiet, s.sql.desk.lockToQuiet, s.sql.desk.quietHost); err != nil {
+		return fmt.Errorf("quiet host: %w", err)
+	}
+	return nil
+}
+
+// DrainHost asks a host to end.
+func (s *Store) DrainHost(ctx context.Context, session pawl.SessionID, by pawl.By) error {
+	if err := s.order(ctx, session, by, desk.Drain, s.sql.desk.lockToDrain, s.sql.desk.drainHost); err != nil {
+		return fmt.Errorf("drain host: %w", err)
+	}
+	return nil
+}
+
+// ordered is what a host was asked before.
+type ordered struct {
+	already bool
+	host    pawl.HostInfo
+}
+
+func scanOrdered(rows pgx.Rows) (o ordered, err error) {
+	return o, rows.Scan(&o.already, jsonColumn{&o.host})
+}
+
+// order asks something of a host, once.
+func (s *Store) order(ctx context.Context, session pawl.SessionID, by pawl.By, order desk.HostOrder, lock, set string) error {
 	if err := desk.CheckBy(by); err != nil {
 		return err
 	}
 	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		quiet, live, err := selectOne(ctx, tx, scanValue[bool], s.sql.desk.lockHost, int64(session))
+		before, live, err := selectOne(ctx, tx, scanOrdered, lock, int64(session))
 		switch {
 		case err != nil:
 			return err
 		case !live:
 			return desk.NoHost(session)
-		case quiet:
+		case before.already:
 			return nil
 		}
-		if _, err := tx.Exec(ctx, s.sql.desk.quietHost, int64(session)); err != nil {
+		if err := order.Check(before.host); err != nil {
 			return err
 		}
-		_, err = s.writeAudit(ctx, tx, audited{by, desk.QuietEntry(session)})
+		if _, err := tx.Exec(ctx, set, int64(session)); err != nil {
+			return err
+		}
+		_, err = s.writeAudit(ctx, tx, audited{by, order.Entry(session)})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("quiet host: %w", err)
+	if err == nil {
+		s.waker.announce() // it is to hear of it
 	}
-	s.waker.announce() // it is to hear of it
-	return nil
+	return err
 }

@@ -37,11 +37,12 @@ func TestTablesOfEarlierVersions(t *testing.T) {
 			if err != nil || len(hosts) != 1 || hosts[0].Name != "old-host" || hosts[0].Quiet {
 				t.Fatalf("hosts %+v, error %v", hosts, err)
 			}
-			if err := store.QuietHost(t.Context(), hosts[0].Session, pawl.By{Who: "ada"}); err != nil {
+			err = errors.Join(store.QuietHost(t.Context(), hosts[0].Session, pawl.By{Who: "ada"}), store.DrainHost(t.Context(), hosts[0].Session, pawl.By{Who: "ada"}))
+			if err != nil {
 				t.Fatal(err)
 			}
 			reply, err := store.Beat(t.Context(), hosts[0].Session, pawl.Beat{})
-			if err != nil || !reply.Quiet {
+			if err != nil || !reply.Quiet || !reply.Drain {
 				t.Errorf("beat of the old host: %+v, error %v", reply, err)
 			}
 			put(t, store, newJob(t, store))

@@ -18,7 +18,7 @@ type deskStatements struct {
 	selectLive, selectRecord                                         string
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
-	lockHost, quietHost                                              string
+	lockToQuiet, quietHost, lockToDrain, drainHost                   string
 	runNow, deleteJobs, lockToCancel, markCancelled, removeFree      string
 	alertStatements
 	operationStatements
@@ -35,7 +35,7 @@ func newDeskStatements(s schema) deskStatements {
 		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
-		lockHost: s.text(lockHost), quietHost: s.text(quietHost),
+		lockToQuiet: s.text(lockToQuiet), quietHost: s.text(quietHost), lockToDrain: s.text(lockToDrain), drainHost: s.text(drainHost),
 		runNow: s.text(runNow), deleteJobs: s.text(deleteJobs), lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
 		alertStatements: newAlertStatements(s), operationStatements: newOperationStatements(s),
 	}

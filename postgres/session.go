@@ -22,7 +22,7 @@ on conflict (name) do update set seen_at = greatest(kind.seen_at, excluded.seen_
 where not exists (select 1 from {s}.sink s where s.name = n) on conflict do nothing`
 
 	renewSession = `update {s}.session set beat = beat + 1, beat_at = now(), busy = $2, draining = $3, epoch = epoch + $4::bool::int, unsettled = $5
-where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0), epoch, quiet`
+where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0), epoch, quiet, drain`
 	selectOthers = `select id, beat from {s}.session where ended_at is null and id <> $1 order by id`
 
 	// Of the reservations, those that are lost or asked to be cancelled.
@@ -100,7 +100,7 @@ type beating struct {
 
 func (b *beating) run(ctx context.Context, q querier) error {
 	b.batch.Queue(b.store.sql.renewSession, b.session, b.beat.Busy, b.beat.Draining, b.beat.Reconcile, b.beat.Unsettled).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&b.reply.Now, &b.reply.Switches, &b.epoch, &b.reply.Quiet}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&b.reply.Now, &b.reply.Switches, &b.epoch, &b.reply.Quiet, &b.reply.Drain}, func() error {
 			b.live, b.reply.Now = true, b.reply.Now.UTC()
 			return nil
 		})

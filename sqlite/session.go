@@ -21,7 +21,7 @@ on conflict (kind) do update set seen_at = max(seen_at, excluded.seen_at)`
 	selectSession = `select opened_at from pawl_session where id = ?1 and ended_at is null`
 
 	renewSession = `update pawl_session set beat = beat + 1, beat_at = ?2, busy = ?3, draining = ?4, unsettled = ?5
-where id = ?1 and ended_at is null returning quiet`
+where id = ?1 and ended_at is null returning quiet, drain`
 
 	// Of the tokens in the list, those that are lost or asked to be cancelled.
 	selectTroubled = `select t.key, j.seq is null
@@ -119,10 +119,11 @@ type beating struct {
 }
 
 func (b *beating) renew(ctx context.Context) (live bool, err error) {
-	b.reply.Quiet, live, err = selectOne(ctx, b.x, scanValue[bool], renewSession, b.session, b.at, b.beat.Busy, b.beat.Draining, b.beat.Unsettled)
+	orders, live, err := selectOne(ctx, b.x, scanOrders, renewSession, b.session, b.at, b.beat.Busy, b.beat.Draining, b.beat.Unsettled)
 	if err != nil || !live {
 		return false, err
 	}
+	b.reply.Quiet, b.reply.Drain = orders[0], orders[1]
 	b.reply.Now = time.UnixMilli(b.at).UTC()
 	for _, step := range []func(context.Context) error{b.writeProgress, b.checkHeld, b.reconcile} {
 		if err := step(ctx); err != nil {
@@ -137,6 +138,11 @@ func (b *beating) renew(ctx context.Context) (live bool, err error) {
 	}
 	b.reply.Switches, _, err = selectOne(ctx, b.x, scanValue[int64], readSwitchNo)
 	return true, err
+}
+
+// scanOrders reads whether the host is asked to go quiet, and to drain.
+func scanOrders(rows *sql.Rows) (orders [2]bool, err error) {
+	return orders, rows.Scan(&orders[0], &orders[1])
 }
 
 func (b *beating) writeProgress(ctx context.Context) error {

@@ -285,6 +285,10 @@ func (f *Faulty) QuietHost(ctx context.Context, session pawl.SessionID, by pawl.
 	return f.tell(ctx, "QuietHost", func() error { return f.operator.QuietHost(ctx, session, by) })
 }
 
+func (f *Faulty) DrainHost(ctx context.Context, session pawl.SessionID, by pawl.By) error {
+	return f.tell(ctx, "DrainHost", func() error { return f.operator.DrainHost(ctx, session, by) })
+}
+
 func (f *Faulty) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.AlertTask, error) {
 	return ask(ctx, f, "ClaimAlerts", func() ([]pawl.AlertTask, error) { return f.operator.ClaimAlerts(ctx, claim) })
 }

@@ -88,6 +88,7 @@ func groups() []group {
 		{"Storms", stormPromises()},
 		{"Late alerts", latePromises()},
 		{"Controls", controlPromises()},
+		{"Asked", askPromises()},
 		{"Jobs", jobPromises()},
 		{"Cancel", cancelPromises()},
 		{"JobActs", jobActPromises()},

@@ -26,8 +26,6 @@ func sessionPromises() []promise {
 		{name: "reconciling finds what the host does not know of", check: reconcile},
 		{name: "hosts are listed as they told", check: hostsListed},
 		{name: "of observers at the same time one ends a session", check: manyObservers},
-		{name: "a host is asked to go quiet", check: quieted},
-		{name: "only a live host is asked to go quiet", check: quietRefused},
 	}
 }
 
@@ -253,37 +251,4 @@ func manyObservers(f *fixture) {
 	for _, job := range f.claimExactly(observers[0], 5) {
 		f.equal("crashes", job.Crashes, 1)
 	}
-}
-
-func quieted(f *fixture) {
-	session, other := f.host("a"), f.host("b")
-	f.equal("before", f.beat(session, pawl.Beat{}).Quiet, false)
-	for range 2 {
-		f.ok("quiet", f.store.QuietHost(f.ctx, session, operator("deploy")))
-		for range 2 {
-			f.equal("its beat", f.beat(session, pawl.Beat{Draining: true}).Quiet, true)
-			f.equal("the other's beat", f.beat(other, pawl.Beat{}).Quiet, false)
-		}
-	}
-	hosts, err := f.store.Hosts(f.ctx)
-	f.ok("hosts", err)
-	for _, host := range hosts {
-		f.equal("quiet as listed", host.Quiet, host.Session == session)
-	}
-	entries := f.audit(pawl.AuditFilter{Subject: fmt.Sprint("host ", session)})
-	f.equal("lines in the trail", len(entries), 1)
-	f.equal("action", entries[0].Action, pawl.ActionQuiet)
-	f.equal("by", pawl.By{Who: entries[0].Who, Door: entries[0].Door, Why: entries[0].Why}, operator("deploy"))
-}
-
-func quietRefused(f *fixture) {
-	observer, victim, closing := f.host("a"), f.host("b"), f.host("c")
-	f.kill(observer, victim)
-	f.closeSession(closing)
-	for _, session := range []pawl.SessionID{victim, closing, closing + 1000, 0, -1} {
-		f.fails(fmt.Sprint("session ", session), f.store.QuietHost(f.ctx, session, operator("deploy")), pawl.ErrNotFound)
-	}
-	f.fails("nobody", f.store.QuietHost(f.ctx, observer, pawl.By{}), pawl.ErrInvalid)
-	f.equal("lines in the trail", len(f.audit(pawl.AuditFilter{})), 0)
-	f.equal("nothing was changed", f.beat(observer, pawl.Beat{}).Quiet, false)
 }

@@ -82,6 +82,7 @@ func wakes(f *fixture) {
 	job = claimed()
 	after("a cancel of a running job", func() { f.cancelled(pawl.JobReserved, job.ID) })
 	after("a host that is to go quiet", func() { f.ok("quiet", f.store.QuietHost(f.ctx, session, operator("quiet"))) })
+	after("a host that is to drain", func() { f.ok("drain", f.store.DrainHost(f.ctx, session, operator("drain"))) })
 }
 
 func wakesElsewhere(f *fixture) {

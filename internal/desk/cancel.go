@@ -40,10 +40,30 @@ func CancelledEntry(id pawl.ID) pawl.AuditEntry {
 	}
 }
 
-// QuietEntry is the line when a host is asked to go quiet.
-func QuietEntry(session pawl.SessionID) pawl.AuditEntry {
+// HostOrder is what an operator asks of a host.
+type HostOrder struct {
+	Action pawl.Action
+	To     string // what the host becomes
+}
+
+// The orders.
+var (
+	Quiet = HostOrder{pawl.ActionQuiet, "quiet"}
+	Drain = HostOrder{pawl.ActionDrain, "draining"}
+)
+
+// Check refuses what the host does not obey.
+func (o HostOrder) Check(host pawl.HostInfo) error {
+	if o == Drain && host.NoDrain {
+		return fmt.Errorf("host %s obeys no order to drain: only its own program ends it: %w", host.Name, pawl.ErrConflict)
+	}
+	return nil
+}
+
+// Entry is the line when a host is asked.
+func (o HostOrder) Entry(session pawl.SessionID) pawl.AuditEntry {
 	return pawl.AuditEntry{
-		Action: pawl.ActionQuiet, Subject: "host " + strconv.FormatInt(int64(session), 10), From: "working", To: "quiet",
+		Action: o.Action, Subject: "host " + strconv.FormatInt(int64(session), 10), From: "working", To: o.To,
 	}
 }
 

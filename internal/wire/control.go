@@ -101,6 +101,8 @@ type Host struct {
 	Busy      int            `json:"busy" doc:"handlers running, at its last beat"`
 	Draining  bool           `json:"draining" doc:"it claims no more"`
 	Quiet     bool           `json:"quiet" doc:"it was asked to claim no more"`
+	Drain     bool           `json:"drain" doc:"it was asked to end"`
+	NoDrain   bool           `json:"no_drain" doc:"it does not end when an operator asks: only its own program ends it"`
 	Unsettled int            `json:"unsettled" doc:"ended attempts that it could not record yet"`
 	OpenedAt  Stamp          `json:"opened_at" doc:"when its session began"`
 	BeatAt    Stamp          `json:"beat_at" doc:"when it was last heard of"`
@@ -112,7 +114,7 @@ func HostOf(h pawl.HostView) Host {
 	return Host{
 		h.Name, h.Session, h.PID, Text(h.Version), List(h.Kinds), List(h.Sinks),
 		Each(h.Servers, func(s pawl.ServerInfo) Server { return Server{s.Name, List(s.Queues), s.Weights, s.Workers} }),
-		h.Busy, h.Draining, h.Quiet, h.Unsettled, Stamp(h.OpenedAt), Stamp(h.BeatAt), ops.Live(h),
+		h.Busy, h.Draining, h.Quiet, h.Drain, h.NoDrain, h.Unsettled, Stamp(h.OpenedAt), Stamp(h.BeatAt), ops.Live(h),
 	}
 }
 
@@ -121,10 +123,10 @@ func (h Host) Read() pawl.HostView {
 	return pawl.HostView{
 		HostInfo: pawl.HostInfo{
 			Name: h.Host, PID: h.PID, Version: string(h.Version), Kinds: h.Kinds, Sinks: h.Sinks,
-			Servers: Each(h.Servers, func(s Server) pawl.ServerInfo { return pawl.ServerInfo(s) }),
+			Servers: Each(h.Servers, func(s Server) pawl.ServerInfo { return pawl.ServerInfo(s) }), NoDrain: h.NoDrain,
 		},
 		Session: h.Session, OpenedAt: time.Time(h.OpenedAt), BeatAt: time.Time(h.BeatAt), Busy: h.Busy,
-		Draining: h.Draining, Quiet: h.Quiet, Unsettled: h.Unsettled,
+		Draining: h.Draining, Quiet: h.Quiet, Drain: h.Drain, Unsettled: h.Unsettled,
 	}
 }
 
