@@ -25,6 +25,8 @@ type letterAct struct {
 	would    func(ctx context.Context, desk *ops.Desk, id pawl.ID) error // what would be refused; nil: by the status alone
 	picks    *picking                                                    // the letters may be picked by a filter; may be nil
 	does     func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results
+	// after goes on with the one letter that it was done to; may be nil.
+	after func(ctx context.Context, s store, r ops.Result) error
 }
 
 // wire gives the command its flags and its work.
@@ -112,7 +114,12 @@ func (p *program) actOn(ctx context.Context, s store, a letterAct, ids []pawl.ID
 			return err
 		}
 	}
-	return p.reportActs(ctx, s, a, a.does(ctx, desk, ids, by), false)
+	results := a.does(ctx, desk, ids, by)
+	err = p.reportActs(ctx, s, a, results, false)
+	if a.after != nil && err == nil && len(results) == 1 {
+		err = errors.Join(p.printer.flush(), a.after(ctx, s, results[0]))
+	}
+	return err
 }
 
 func (a letterAct) deed(letters int) string {

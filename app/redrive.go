@@ -25,6 +25,7 @@ type redriving struct {
 	retryFor   time.Duration
 	retryUntil time.Time
 	edited     json.RawMessage // the args, read; nil: as they were
+	watch      watching
 	bulk       ops.BulkOptions // how carefully letters that were picked by a filter are redriven
 }
 
@@ -40,7 +41,10 @@ A job whose outcome is unknown (it may run once only, and its end was not seen) 
 first whether its effect has happened. So is one whose redrive has succeeded and whose letter was opened again.
 
 A letter is redriven once. If the new job dies, redrive the letter of that death; if it was removed before it ended,
-reopen this one first.` +
+reopen this one first.
+
+With --watch the command waits for the end of the new job: status 0 when it has succeeded, 6 when it has died again or was
+removed, 1 when it has not ended within --wait.` +
 			idsHelp + "redrive -" + `
 
 Or all open failures that a filter matches, the oldest first: --group, --kind, --error and so on. The set is frozen when the
@@ -48,7 +52,7 @@ command begins. It asks first, with the count and a sample; --dry-run shows the 
 changed by then, --cap N takes a part. With --probe one is run first, and the others only when it has succeeded. --rate keeps
 a downstream that is just back from being run over, and leaves time to see that it is not: when the first 10 (--stop-after)
 have all died again as they had before, the rest is left alone. What was broken off is taken up by the same command.`,
-		Example: `  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057
+		Example: `  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --watch
   pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --args @mended.json --reason 'typo in the address'
   pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --confirm --reason 'bank shows no credit'
   pawl dead redrive --group 1-8e2ce3c24f39a00c832e --probe --rate 5/s --reason 'mail server is back'`,
@@ -64,7 +68,16 @@ have all died again as they had before, the rest is left alone. What was broken 
 	flags.BoolVar(&r.bulk.Probe, "probe", false, "of letters picked by a filter: redrive one first, and the others only when it has succeeded")
 	addFlag(flags, &r.bulk.ProbeWait, "probe-wait", "DURATION", "wait so long for the probe's end (default 10m)", parsePeriod)
 	flags.IntVar(&r.bulk.StopAfter, "stop-after", 10, "of letters picked by a filter: stop when the first `N` have died again as they had before; 0 never")
+	flags.BoolVar(&r.watch.on, "watch", false, "of one letter: wait until the new job has ended, and tell of its attempts")
+	r.watch.wait = 10 * time.Minute
+	addFlag(flags, &r.watch.wait, "wait", "DURATION", "with --watch: how long at most (default 10m)", parsePeriod)
 	act := letterAct{action: pawl.ActionRedrive, past: "redriven", picks: &picking{}}
+	act.after = func(ctx context.Context, s store, result ops.Result) error {
+		if !r.watch.on {
+			return nil
+		}
+		return r.watch.follow(ctx, p, s, result)
+	}
 	act.picks.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By, each func(ops.Result)) (ops.BulkReport, error) {
 		o := r.bulk
 		if o.RedriveOptions, o.Each = r.options(by), each; o.StopAfter == 0 {
@@ -94,6 +107,8 @@ func (r *redriving) check(p *program, ids []pawl.ID, changed func(flag string) b
 	switch {
 	case changed("retry-for") && r.retryFor <= 0:
 		return &pawl.FieldError{Field: "retry for", Value: r.retryFor, Rule: "must be greater than 0"}
+	case r.watch.on && len(ids) > 1:
+		return &pawl.FieldError{Field: "watch", Value: r.watch.on, Rule: "must be given for one letter only; --probe watches the first of many"}
 	case !changed("args"):
 		return nil
 	case len(ids) > 1:

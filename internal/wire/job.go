@@ -91,6 +91,15 @@ type LetterActed struct {
 	DryRun   bool        `json:"dry_run" doc:"nothing was done, it was only asked for"`
 }
 
+// Redriven is what became of a redrive that was waited for.
+type Redriven struct {
+	LetterID     pawl.ID `json:"letter_id" doc:"the letter"`
+	JobID        pawl.ID `json:"job_id" doc:"the job that it went on as"`
+	Outcome      string  `json:"outcome" doc:"succeeded, died again or cancelled"`
+	Attempts     int     `json:"attempts" doc:"how many the job had; 0 where no history is kept"`
+	NextLetterID Ref     `json:"next_letter_id" doc:"of its death, where it died again"`
+}
+
 // Enqueued is what became of one new job.
 type Enqueued struct {
 	ID     pawl.ID `json:"id" doc:"of the job that is there now: the new one, or the one that kept it out"`
