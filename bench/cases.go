@@ -30,7 +30,7 @@ const (
 
 // cases are what must not slow the store down. The names have the sizes of a full run; a quick one has a tenth.
 func cases(b *bench) []Scenario {
-	jobs := b.size(100_000, 20_000)
+	jobs := b.size(300_000, 20_000)
 	withTask := func(name string, rounds int, worse func(*child.Task), others ...string) *degradation {
 		return degradationOf(b, name, jobs, rounds, worse, others...)
 	}

@@ -21,6 +21,7 @@ type claimer struct {
 	tokens      int64        // the last token that was used
 	tokensEnd   int64        // the last that may be
 	got         int          // jobs of the last claim
+	hosts       int          // at work on this store, as the last claim saw them; at least 1
 	nextRecheck time.Time    // beside other work
 	fronts      atomic.Int64 // grows when this process puts jobs to the front
 }
@@ -31,7 +32,7 @@ type cursorKey struct {
 }
 
 func newClaimer() *claimer {
-	c := &claimer{turn: make(chan struct{}, 1), cursors: map[cursorKey]*cursor{}}
+	c := &claimer{turn: make(chan struct{}, 1), cursors: map[cursorKey]*cursor{}, hosts: 1}
 	c.turn <- struct{}{}
 	return c
 }
@@ -40,7 +41,7 @@ const (
 	mostCursors  = 4096
 	claimTime    = 50 * time.Millisecond // after which a claim answers with what it has
 	suspectWaits = time.Second           // behind a full queue, before it takes another's place
-	claimAtOnce  = 500                   // jobs in one claim
+	claimAtOnce  = 512                   // jobs in one claim
 	fewQueues    = 8                     // that are cheap to look at, also in vain
 )
 
@@ -194,7 +195,7 @@ func (c *claim) takeMain(ctx context.Context) error {
 		}
 	}
 	for _, queue := range c.queues {
-		c.cursor(queue).busy = len(c.jobs) >= c.limit
+		c.cursor(queue).busy = c.done()
 	}
 	if c.done() {
 		return nil
@@ -257,6 +258,7 @@ func (c *claim) step(ctx context.Context, lanes []*lane) (again bool, err error)
 		for last = len(lanes) - 1; last > 0 && lanes[last].taken == 0; last-- {
 		}
 	}
+	c.store.claims.hosts = max(1, head.hosts)
 	again = rewound(lanes, head.rules)
 	now := time.Now()
 	for i, l := range lanes {
@@ -265,6 +267,10 @@ func (c *claim) step(ctx context.Context, lanes []*lane) (again bool, err error)
 		}
 		l.note(filled && i == last, now, now.Sub(began))
 		l.cursor.observe(now, head.xmin, head.xmax)
+		if l.block > 0 {
+			c.more = l.taken > 0 // in the other blocks
+			return !c.more, nil
+		}
 		if l.open && !(filled && i == last) {
 			return true, nil // what is behind it was not looked at
 		}
@@ -301,7 +307,7 @@ func (c *claim) confirm(ctx context.Context) error {
 				c.more = true
 				return nil
 			}
-			wanted, in := cursor.recheckIn(now, true)
+			wanted, in := cursor.recheckIn(now, true, 1)
 			switch {
 			case wanted && in <= 0:
 				lanes = append(lanes, cursor.recheckLane(i, c.limit))

@@ -27,6 +27,12 @@ const (
 	headerTimely   = 4
 )
 
+// Flags of a lane.
+const (
+	laneApart = 1 // it was searched from a block of its own on, not from the first job that is free
+	laneMet   = 2 // its first job is another's
+)
+
 // errEpoch refuses a claim that was overtaken by a beat that reconciled.
 var errEpoch = errors.New("the session has looked for lost claims since; the next beat clears that up")
 
@@ -36,22 +42,23 @@ type header struct {
 	rules      string // the switches of kinds
 	alive      bool   // the session has not ended
 	timely     bool   // and this is its epoch
+	hosts      int    // sessions that have not ended
 }
 
 // exec runs a claim's statement along lanes, adds the jobs, and notes what was found in the lanes. It reports whether
 // as many jobs came as were asked for.
 func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int, more ...any) (filled bool, head header, err error) {
 	n := len(lanes)
-	queues, starts, bounds, windows := make([]int32, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	queues, starts, bounds, windows, blocks := make([]int32, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int32, n)
 	for i, l := range lanes {
-		queues[i], starts[i], bounds[i], windows[i] = c.queues[l.queue], l.start, l.bound, l.window
-		l.found, l.open, l.taken, l.present = false, false, 0, false
+		queues[i], starts[i], bounds[i], windows[i], blocks[i] = c.queues[l.queue], l.start, l.bound, l.window, l.block
+		l.found, l.open, l.taken, l.present, l.apart, l.met = false, false, 0, false, false, false
 	}
 	tokens, err := c.tokens(ctx, limit)
 	if err != nil {
 		return false, header{}, fmt.Errorf("draw tokens: %w", err)
 	}
-	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit, tokens, c.store.held.epoch(c.request.Session)}, more...)
+	args := append([]any{int64(c.request.Session), queues, starts, bounds, windows, c.kinds, limit, tokens, c.store.held.epoch(c.request.Session), blocks, int64(c.store.claims.hosts)}, more...)
 	before := len(c.jobs)
 	c.reserve()
 	err = c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -65,7 +72,7 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 			switch r := row(rows.RawValues()); r.int16(0) {
 			case rowHeader:
 				flags := r.int32(9)
-				head = header{xmin: r.int64(2), xmax: r.int64(4), rules: string(r[14]), alive: flags&headerAlive != 0, timely: flags&headerTimely != 0}
+				head = header{xmin: r.int64(2), xmax: r.int64(4), hosts: int(r.int32(5)), rules: string(r[14]), alive: flags&headerAlive != 0, timely: flags&headerTimely != 0}
 				c.suspects, c.now = flags&headerSuspects != 0, r.time(11)
 			case rowLane:
 				lanes[r.int32(1)-1].read(r)
@@ -119,6 +126,7 @@ func (l *lane) read(r row) {
 	if l.found {
 		l.lo, l.hi = r.int64(2), r.int64(4)
 		l.present = r[9] != nil && r.int32(9) != 0
+		l.apart, l.met = r.int32(6)&laneApart != 0, r.int32(6)&laneMet != 0
 	}
 }
 
@@ -126,9 +134,10 @@ func (c *claim) addJob(r row, lanes []*lane) {
 	at := r.int32(1) - 1
 	l := lanes[at]
 	seq := r.int64(2)
-	if l.taken == 0 || seq > l.last {
-		l.last = seq
+	if l.taken == 0 {
+		l.first, l.last = seq, seq
 	}
+	l.first, l.last = min(l.first, seq), max(l.last, seq)
 	l.taken++
 	job := pawl.ClaimedJob{
 		Reservation: pawl.Reservation{ID: r.id(3), Token: pawl.Token(r.int64(4))},

@@ -24,6 +24,10 @@ const (
 	wholeEvery   = time.Minute           // a recheck from the very beginning
 	leastWindow  = 512                   // rows
 	mostWindow   = 1 << 16
+	leastBlock   = 5 // as a power of two
+	firstBlock   = 9 // as many numbers as a claim takes jobs
+	mostBlock    = 20
+	crowdLasts   = time.Second // after another host was met
 )
 
 // cursor is how far one queue was searched for jobs of some kinds.
@@ -46,10 +50,12 @@ type cursor struct {
 	nextFront    time.Time // when the front is looked at even if there is enough behind it
 	fronts       int64     // the jobs that this process had put to the front by then
 	window       int64
-	gave         bool   // the last claim got something from it
-	busy         bool   // the last claim got as many jobs as it asked for
-	confirmed    bool   // the claim under way has seen all that there was
-	rules        string // the switches by which it searched
+	met          time.Time // when a job at the head was held by another host
+	block        int32     // numbers for a claim, as a power of two
+	gave         bool      // the last claim got something from it
+	busy         bool      // the last claim got as many jobs as it asked for
+	confirmed    bool      // the claim under way has seen all that there was
+	rules        string    // the switches by which it searched
 }
 
 // mark is a place that head has passed.
@@ -66,7 +72,7 @@ type recheck struct {
 }
 
 func newCursor(queue int32) *cursor {
-	return &cursor{queue: queue, window: leastWindow, nextWhole: time.Now().Add(wholeEvery)}
+	return &cursor{queue: queue, window: leastWindow, block: firstBlock, nextWhole: time.Now().Add(wholeEvery)}
 }
 
 // rewind starts the search anew: what was passed over may be claimable now.
@@ -102,7 +108,7 @@ func (c *cursor) observe(now time.Time, xmin, xmax int64) {
 
 // recheckIn is the time until it is due to look behind the head, if there is anything to look at. idle says that there
 // was nothing else to do.
-func (c *cursor) recheckIn(now time.Time, idle bool) (wanted bool, in time.Duration) {
+func (c *cursor) recheckIn(now time.Time, idle bool, hosts int) (wanted bool, in time.Duration) {
 	if now.After(c.nextWhole) && c.recheck == nil {
 		c.low = mainStart
 		c.nextWhole = now.Add(wholeEvery)
@@ -110,10 +116,10 @@ func (c *cursor) recheckIn(now time.Time, idle bool) (wanted bool, in time.Durat
 	if c.low >= c.head && c.recheck == nil {
 		return false, 0
 	}
-	pause := c.recheckTook * recheckShare
+	pause := c.recheckTook * recheckShare * time.Duration(hosts)
 	switch {
 	case !idle:
-		pause = max(pause, recheckEvery)
+		pause = max(pause, recheckEvery*time.Duration(hosts))
 	case c.recheckTook < recheckFree || c.isShort():
 		pause = 0
 	}
@@ -148,6 +154,34 @@ func (c *cursor) rechecked(l *lane, filled bool, took time.Duration) {
 
 func (c *cursor) frontLane(queue int, start int64, jobs int) *lane {
 	return &lane{kind: laneFront, queue: queue, cursor: c, start: start, bound: mainStart, window: c.look(jobs)}
+}
+
+// mainLane looks from the head on. Where others are at work there, it looks in a block of its own.
+func (c *cursor) mainLane(queue int, jobs int) *lane {
+	l := &lane{kind: laneMain, queue: queue, cursor: c, start: c.head, bound: bandsEnd, window: c.look(jobs)}
+	if c.busy && time.Since(c.met) < crowdLasts {
+		l.block = c.block
+	}
+	return l
+}
+
+// meet notes what a look from the head on says of other hosts there, and fits the block to what it held.
+func (c *cursor) meet(l *lane, filled bool, now time.Time) {
+	if l.met {
+		c.met = now
+	}
+	if l.block == 0 {
+		return
+	}
+	size, span := int64(1)<<l.block, l.last-l.first
+	switch {
+	case l.taken == 0:
+		c.met = time.Time{} // no block was free
+	case filled && span < size/8:
+		c.block = max(l.block-1, leastBlock)
+	case !filled && span >= size/2:
+		c.block = min(l.block+1, mostBlock)
+	}
 }
 
 // look is the window for a claim of so many jobs.

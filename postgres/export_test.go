@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -20,4 +21,13 @@ func (s *Store) Setting(ctx context.Context, name string) (value string, err err
 	return value, s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, `select current_setting($1)`, name).Scan(&value)
 	})
+}
+
+// BlockOf are the keys by which a claim keeps others away from a block of a queue, at the size with which it begins.
+func BlockOf(schema string, queue, block int) string {
+	s, err := newSchema(schema)
+	if err != nil {
+		panic(err)
+	}
+	return s.replace.Replace(fmt.Sprintf("hashtext('{l}') # %d # (%d << 24), %d", queue, firstBlock, block))
 }

@@ -22,13 +22,17 @@ type lane struct {
 	start  int64
 	bound  int64
 	window int64
+	block  int32 // 2^block numbers are searched that no other claim searches; 0: the window, whoever searches there
 
 	// as it was found
 	found   bool
 	lo, hi  int64
 	open    bool
-	last    int64 // of the jobs taken from it
+	first   int64 // of the jobs taken from it
+	last    int64
 	taken   int
+	apart   bool // lo is not where the search began: what lies between is left to others
+	met     bool // the first job is held by another
 	present bool // of orphans: there are such jobs, whether they may be taken or not
 }
 
@@ -46,7 +50,11 @@ func (l *lane) note(filled bool, now time.Time, took time.Duration) {
 			cursor.rechecked(l, filled, took)
 		}
 	case laneMain:
+		cursor.meet(l, filled, now)
 		switch {
+		case l.apart:
+			cursor.advance(l.lo)
+			return
 		case filled:
 			cursor.advance(l.last + 1)
 		case l.found:
@@ -71,7 +79,7 @@ func (c *claim) mainLanes(from, to int) func(fronts map[int]int64) []*lane {
 			if !cursor.confirmed && (cursor.low < cursor.head && cursor.isShort() || cursor == long) {
 				lanes = append(lanes, cursor.recheckLane(i, c.limit))
 			}
-			lanes = append(lanes, &lane{kind: laneMain, queue: i, cursor: cursor, start: cursor.head, bound: bandsEnd, window: cursor.look(c.limit)})
+			lanes = append(lanes, cursor.mainLane(i, c.limit))
 		}
 		return lanes
 	}
@@ -87,14 +95,14 @@ func (c *claim) longRecheck(from, to int) *cursor {
 	var long *cursor
 	for _, queue := range c.queues[from:to] {
 		cursor := c.cursor(queue)
-		wanted, in := cursor.recheckIn(now, false)
+		wanted, in := cursor.recheckIn(now, false, state.hosts)
 		due := wanted && in <= 0 && !cursor.confirmed && !cursor.isShort()
 		if due && (long == nil || cursor.recheckEnded.Before(long.recheckEnded)) {
 			long = cursor
 		}
 	}
 	if long != nil {
-		state.nextRecheck = now.Add(recheckEvery)
+		state.nextRecheck = now.Add(recheckEvery * time.Duration(state.hosts))
 	}
 	return long
 }
