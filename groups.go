@@ -26,12 +26,13 @@ type LetterGroups struct {
 	Groups  []LetterGroup // largest first; of the same size, the one that was seen last first
 	All     int           // groups, those included that are not in Groups
 	Letters int           // in all of them
-	// From and Width say what the Counts of each group are of: at most CountSpans spans of time, as long as each other, from
-	// the filter's Since, or else the first death in Groups, to its Until, or else now. Width is a round number of minutes,
-	// hours or days, and From a multiple of it in UTC. Zero without groups.
+	// From and Width say what the Counts of each group are of: at most CountSpans spans of time, each as long as the others,
+	// from the filter's Since, or else the first death that it matches, to its Until, or else now. Width is the least that does,
+	// of 1, 5 and 15 minutes, 1, 3, 6 and 12 hours, 1, 7, 28 and 364 days, and longer ones; From is a multiple of it since
+	// 1970 in UTC. Zero without groups.
 	From  time.Time
 	Width time.Duration
 }
 
 // CountSpans is the most spans of time that deaths of a group are counted in.
-const CountSpans = 24
+const CountSpans = 32

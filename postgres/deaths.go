@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// A letter that is there already is left untouched and raises no alert. A group relapses when the letter before was resolved. Times are kept in milliseconds. (An "in" that
-	// is asked whether it is true is looked up in a hash table, also where joins by hash are off.)
+	// A letter that is there already is left untouched and raises no alert. A group relapses when the letter before was
+	// resolved; what dies behind that belongs to it. Times are kept in milliseconds. (An "in" that is asked whether it is true
+	// is looked up in a hash table, also where joins by hash are off.)
 	insertLetters = `with given as materialized (
   select * from unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[], $9::text[],
     $10::text[], $11::text[], $12::int[], $13::text[], $14::text[], $15::text[], $16::text[], $17::timestamptz[], $18::timestamptz[],
@@ -25,11 +26,14 @@ const (
   t (id, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags, exception_type, attempts, source_message,
     host, server, version, enqueued_at, started_at, previous, message, detail, history, envelope)
 ), fresh as (
-  insert into {s}.letter (id, dead_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags,
-    exception_type, attempts, source_message, host, server, version, enqueued_at, started_at, previous, message)
-  select id, date_trunc('milliseconds', now()), class, reason, fingerprint, kind, queue, connection, job_id, correlation_id,
-    array(select json_array_elements_text(tags::json)), exception_type, attempts, source_message, host, server, version,
-    enqueued_at, started_at, previous, message from given
+  insert into {s}.letter (id, dead_at, status_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags,
+    exception_type, attempts, source_message, host, server, version, enqueued_at, started_at, previous, message, group_resolved_at)
+  select id, date_trunc('milliseconds', now()), date_trunc('milliseconds', now()), class, reason, fingerprint, kind, queue, connection,
+    job_id, correlation_id, array(select json_array_elements_text(tags::json)), exception_type, attempts, source_message, host,
+    server, version, enqueued_at, started_at, previous, message, (
+      select case when l.status = 2 then l.status_at else l.group_resolved_at end
+      from {s}.letter l where l.fingerprint = g.fingerprint order by l.dead_at desc, l.id desc limit 1)
+  from given g
   on conflict (id) do nothing returning id, fingerprint
 ), evidence as (
   insert into {s}.evidence (letter, detail, history, envelope)
@@ -47,7 +51,8 @@ select id from fresh`
   select l.id, t.status, t.outcome, t.next from unnest($1::uuid[], $2::smallint[], $3::text[], $4::uuid[]) t (id, status, outcome, next)
   join {s}.letter l on l.id = t.id where l.status + 0 = 1 and l.redrive_outcome = 'pending' order by l.id for update of l
 ), moved as (
-  update {s}.letter l set status = p.status, redrive_outcome = p.outcome, next_letter = p.next
+  update {s}.letter l set status = p.status, redrive_outcome = p.outcome, next_letter = p.next,
+    status_at = case when p.status = l.status then l.status_at else now() end
   from pending p where l.id = p.id returning l.id, l.new_job_id, p.status, p.outcome
 ), heard as (
   update {s}.operation_item i set outcome = case m.outcome when 'succeeded' then 2 when 'died again' then 3 else 4 end

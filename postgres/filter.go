@@ -99,6 +99,12 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	c.text("queue = ?", f.Queue)
 	c.text("connection = ?", f.Connection)
 	c.text("correlation_id = ?", f.CorrelationID)
+	if !f.StatusBefore.IsZero() {
+		c.add("status_at < ?", ceilMicro(f.StatusBefore))
+	}
+	if f.Regression {
+		c.add("group_resolved_at is not null")
+	}
 	c.text("? = any(tags)", f.Tag)
 	if f.Text != "" { // in the collation "C", in which ASCII letters alone have cases
 		text := lowerASCII(f.Text)

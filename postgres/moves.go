@@ -15,13 +15,13 @@ import (
 
 const (
 	// Whoever changes a letter holds its row from here to the end.
-	lockFates = `select id, now(), status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note
+	lockFates = `select id, now(), status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note, status_at, erased_at
 from {s}.letter where id = any($1::uuid[]) order by id for update`
 
 	writeFates = `update {s}.letter l set status = t.status, redriven_by = t.redriven_by, redriven_at = t.redriven_at,
-  new_job_id = t.new_job_id, redrive_outcome = t.redrive_outcome, next_letter = t.next_letter, note = t.note
-from unnest($1::uuid[], $2::smallint[], $3::text[], $4::timestamptz[], $5::uuid[], $6::text[], $7::uuid[], $8::text[])
-  t (id, status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note)
+  new_job_id = t.new_job_id, redrive_outcome = t.redrive_outcome, next_letter = t.next_letter, note = t.note, status_at = t.status_at
+from unnest($1::uuid[], $2::smallint[], $3::text[], $4::timestamptz[], $5::uuid[], $6::text[], $7::uuid[], $8::text[], $9::timestamptz[])
+  t (id, status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note, status_at)
 where l.id = t.id`
 
 	// The letter as which a redrive died, where it was recorded here.
@@ -40,7 +40,8 @@ func (s *Store) lockFates(ctx context.Context, tx pgx.Tx, letters []pawl.ID) (ma
 	_, err := selectRows(ctx, tx, func(rows pgx.Rows) (f fate, err error) {
 		var id pawl.ID
 		err = rows.Scan((*idColumn)(&id), (*timeColumn)(&f.now), smallColumn[pawl.Status]{&f.Status}, &f.RedrivenBy,
-			(*timeColumn)(&f.RedrivenAt), (*idColumn)(&f.NewJob), (*string)(&f.Outcome), (*idColumn)(&f.Next), &f.Note)
+			(*timeColumn)(&f.RedrivenAt), (*idColumn)(&f.NewJob), (*string)(&f.Outcome), (*idColumn)(&f.Next), &f.Note,
+			(*timeColumn)(&f.StatusAt), (*timeColumn)(&f.ErasedAt))
 		fates[id] = f
 		return f, err
 	}, s.sql.desk.lockFates, idList(letters))
@@ -186,7 +187,7 @@ func (m *moving) refusal(move *pawl.Move) error {
 	if !found {
 		return fmt.Errorf("letter %s: %w", move.Letter, pawl.ErrNotFound)
 	}
-	return move.Allowed(before.Status, before.Outcome, before.NewJob)
+	return before.Allowed(*move)
 }
 
 // push stores the jobs of the moves that are allowed. One that is kept out has left nothing, and its move is refused.
@@ -257,7 +258,8 @@ func (s *Store) writeChanges(ctx context.Context, tx pgx.Tx, changes []change) e
 		column(changes, func(c *change) pgtype.UUID { return idValue(c.after.NewJob) }),
 		column(changes, func(c *change) string { return string(c.after.Outcome) }),
 		column(changes, func(c *change) pgtype.UUID { return idValue(c.after.Next) }),
-		column(changes, func(c *change) string { return c.after.Note }))
+		column(changes, func(c *change) string { return c.after.Note }),
+		column(changes, func(c *change) pgtype.Timestamptz { return timeValue(c.after.StatusAt) }))
 	if err != nil {
 		return fmt.Errorf("change letters: %w", err)
 	}

@@ -50,7 +50,7 @@ func auditQuery(f pawl.AuditFilter, p pawl.Page) (query string, args []any, limi
 	w.text("subject = ?", f.Subject)
 	w.text("who = ?", f.Who)
 	w.text("action = ?", string(f.Action))
-	w.since("at >= ?", f.Since)
+	w.bound("at >= ?", f.Since)
 	after, more, err := page.Decode(page.Audit, p.After)
 	w.check(err)
 	if more {

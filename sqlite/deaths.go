@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -60,13 +61,17 @@ func insertLetter(ctx context.Context, x execer, l pawl.DeadLetter, at int64) (f
 	if err != nil {
 		return false, err
 	}
+	before, _, err := selectOne(ctx, x, scanGroupState, selectGroupState, l.Fingerprint, l.ID[:])
+	if err != nil {
+		return false, err
+	}
 	n, err := change(ctx, x, `
-		insert into pawl_letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, job_id,
-			correlation_id, tags, exception_type, attempts, source_message, host, server, version, enqueued_at, started_at,
+		insert into pawl_letter (id, dead_at, status_at, group_resolved_at, status, class, reason, fingerprint, kind, queue, connection,
+			job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, enqueued_at, started_at,
 			previous, message)
-		values (?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		values (?1, ?2, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
 		on conflict (id) do nothing`,
-		l.ID[:], at, int64(l.Class), string(l.Reason), l.Fingerprint, l.Kind, l.Queue, l.Connection, idValue(l.JobID),
+		l.ID[:], at, before.resolvedAt, int64(l.Class), string(l.Reason), l.Fingerprint, l.Kind, l.Queue, l.Connection, idValue(l.JobID),
 		l.CorrelationID, tags, l.ExceptionType, l.Attempts, l.SourceMessageID, l.Host, l.Server, l.Version,
 		timeValue(l.EnqueuedAt), timeValue(l.StartedAt), idValue(l.Previous), l.Message)
 	if err != nil || n == 0 {
@@ -78,13 +83,25 @@ func insertLetter(ctx context.Context, x execer, l pawl.DeadLetter, at int64) (f
 		return false, err
 	}
 	_, err = x.ExecContext(ctx, `
-		insert into pawl_alert (letter, sink, regression) select ?1, name, coalesce((`+wasResolved+`), 0) from pawl_sink`,
-		l.ID[:], l.Fingerprint)
+		insert into pawl_alert (letter, sink, regression) select ?1, name, ?2 from pawl_sink`,
+		l.ID[:], before.resolved)
 	return true, err
 }
 
-// wasResolved asks whether the letter before this one, in its group, is resolved.
-const wasResolved = `select status = 2 from pawl_letter where fingerprint = ?2 and id <> ?1 order by dead_at desc, id desc limit 1`
+// selectGroupState asks whether the letter before one, in its group, is resolved, and since when; or else, when the group had
+// been before that letter's death.
+const selectGroupState = `select status = 2, iif(status = 2, max(status_at, dead_at), group_resolved_at) from pawl_letter
+where fingerprint = ? and id <> ? order by dead_at desc, id desc limit 1`
+
+// groupState is how a group stands when another of its jobs dies.
+type groupState struct {
+	resolved   bool
+	resolvedAt sql.NullInt64
+}
+
+func scanGroupState(rows *sql.Rows) (s groupState, err error) {
+	return s, rows.Scan(&s.resolved, &s.resolvedAt)
+}
 
 func jsonArray[T any](list []T) (string, error) {
 	if len(list) == 0 {

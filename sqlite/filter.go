@@ -37,7 +37,8 @@ func (w *where) check(err error) {
 	}
 }
 
-func (w *where) since(term string, t time.Time) {
+// bound adds a term that compares a stored time with one of the caller's, unless that is zero: "at >= ?" or "at < ?".
+func (w *where) bound(term string, t time.Time) {
 	if !t.IsZero() {
 		w.add(term, ceilMilli(t))
 	}
@@ -104,6 +105,10 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	w.text("queue = ?", f.Queue)
 	w.text("connection = ?", f.Connection)
 	w.text("correlation_id = ?", f.CorrelationID)
+	w.bound("max(status_at, dead_at) < ?", f.StatusBefore)
+	if f.Regression {
+		w.add("group_resolved_at is not null")
+	}
 	w.tag(f.Tag)
 	if f.Text != "" {
 		pattern := likePattern(f.Text)
@@ -163,14 +168,19 @@ func (w *where) classes(classes []pawl.DeathClass) {
 	w.add("class in ("+marks(len(args))+")", args...)
 }
 
-// tag looks for the tag's JSON text first: that is cheap, and passes over nearly all that do not have it.
+// tag looks for the tag's JSON text where one begins. Within a tag every quote has a backslash before it, so what looks like
+// a beginning is one, or the end of a tag which ends in a comma or bracket; behind that comes a comma or a bracket, so only a
+// tag that begins so itself has to be looked for in the list as it is read.
 func (w *where) tag(tag string) {
 	if tag == "" {
 		return
 	}
 	encoded, err := json.Marshal(tag)
 	w.check(err)
-	w.add("instr(tags, ?) > 0 and exists (select 1 from json_each(tags) where value = ?)", string(encoded), tag)
+	w.add("(instr(tags, ?) > 0 or instr(tags, ?) > 0)", "["+string(encoded), ","+string(encoded))
+	if strings.ContainsAny(tag[:1], ",]") {
+		w.add("exists (select 1 from json_each(tags) where value = ?)", tag)
+	}
 }
 
 // marks is n parameters for a list.

@@ -78,7 +78,7 @@ func newJobQuery(filter pawl.JobFilter, p pawl.Page) (q jobQuery, err error) {
 	w.check(desk.CheckJobs(filter))
 	w.text("kind = ?", filter.Kind)
 	w.text("queue = ?", filter.Queue)
-	w.since("enqueued_at >= ?", filter.Since)
+	w.bound("enqueued_at >= ?", filter.Since)
 	if q.state.term != "" {
 		w.add(q.state.term)
 	}

@@ -49,9 +49,16 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 			if _, err := processKind.Enqueue(t.Context(), store, 1); err != nil {
 				t.Error(err)
 			}
+			letter, err := store.Letter(t.Context(), oldLetter)
+			if err != nil || letter.StatusAt.UnixMilli() != map[bool]int64{true: 200, false: 100}[version < 6] || letter.Status != pawl.StatusResolved {
+				t.Errorf("the old letter: %+v, error %v", letter, err)
+			}
 		})
 	}
 }
+
+// oldLetter died at 100 and was resolved at 200; since version 6 that is in its own row.
+var oldLetter = pawl.ID{15: 7}
 
 // oldFile makes a file as an earlier release left it, with a host at work.
 func oldFile(t *testing.T, path string, migrations []string) {
@@ -70,6 +77,19 @@ func oldFile(t *testing.T, path string, migrations []string) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if _, err := db.ExecContext(t.Context(), `insert into pawl_schema (version, applied_at) values (?, 0)`, i+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, statement := range []string{
+		`insert into pawl_letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, correlation_id, tags, exception_type,
+			attempts, source_message, host, server, version, message)
+		values (x'00000000000000000000000000000007', 100, 2, 0, '', '', '', '', '', '', '[]', '', 0, '', '', '', '', '')`,
+		`insert into pawl_evidence (letter, detail, history) values (x'00000000000000000000000000000007', '', '[]')`,
+		`insert into pawl_audit (at, who, door, action, subject, "from", "to", why, outcome) values
+		(200, 'ada', '', 'resolve', '00000000-0000-0000-0000-000000000007', 'dead', 'resolved', '', ''),
+		(300, 'ada', '', 'note', '00000000-0000-0000-0000-000000000007', 'resolved', 'resolved', '', '')`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 func readFate(ctx context.Context, x execer, letter pawl.ID) (desk.Fate, bool, error) {
 	return selectOne(ctx, x, func(rows *sql.Rows) (f desk.Fate, err error) {
 		return f, rows.Scan(&f.Status, &f.RedrivenBy, (*timeColumn)(&f.RedrivenAt),
-			(*idColumn)(&f.NewJob), &f.Outcome, (*idColumn)(&f.Next), &f.Note)
-	}, `select status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note
+			(*idColumn)(&f.NewJob), &f.Outcome, (*idColumn)(&f.Next), &f.Note, (*timeColumn)(&f.StatusAt), (*timeColumn)(&f.ErasedAt))
+	}, `select status, redriven_by, redriven_at, new_job_id, redrive_outcome, next_letter, note, max(status_at, dead_at), erased_at
 		from pawl_letter where id = ?`, letter[:])
 }
 
@@ -22,10 +22,10 @@ func readFate(ctx context.Context, x execer, letter pawl.ID) (desk.Fate, bool, e
 func writeFate(ctx context.Context, x execer, m pawl.Move, before, after desk.Fate, at int64) error {
 	n, err := change(ctx, x, `
 		update pawl_letter set status = ?, redriven_by = ?, redriven_at = ?, new_job_id = ?, redrive_outcome = ?,
-			next_letter = ?, note = ?
+			next_letter = ?, note = ?, status_at = ?
 		where id = ? and status = ? and redrive_outcome = ?`,
 		int64(after.Status), after.RedrivenBy, timeValue(after.RedrivenAt), idValue(after.NewJob), string(after.Outcome),
-		idValue(after.Next), after.Note, m.Letter[:], int64(before.Status), string(before.Outcome))
+		idValue(after.Next), after.Note, timeValue(after.StatusAt), m.Letter[:], int64(before.Status), string(before.Outcome))
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func moveOne(ctx context.Context, x execer, m pawl.Move, at int64) (refusal, err
 	if !found {
 		return fmt.Errorf("letter %s: %w", m.Letter, pawl.ErrNotFound), nil
 	}
-	if refusal := m.Allowed(before.Status, before.Outcome, before.NewJob); refusal != nil {
+	if refusal := before.Allowed(m); refusal != nil {
 		return refusal, nil
 	}
 	newJob := m.NewJob

@@ -118,7 +118,7 @@ func TestUnindexedLetterPlans(t *testing.T) {
 func TestGroupPlans(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
-	const sortsGroups = "TEMP B-TREE FOR GROUP BY"
+	const sortsGroups = sorts
 	dead := []pawl.Status{pawl.StatusDead}
 	for name, c := range map[string]struct {
 		filter pawl.LetterFilter
@@ -128,16 +128,29 @@ func TestGroupPlans(t *testing.T) {
 		"all":      {pawl.LetterFilter{}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
 		"status":   {pawl.LetterFilter{Status: dead, Since: time.Now()}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
 		"statuses": {pawl.LetterFilter{Status: []pawl.Status{0, 2}}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
-		"group":    {pawl.LetterFilter{Fingerprint: "1-x", Kind: "k"}, "SEARCH l USING INDEX pawl_letter_group (fingerprint=?", sortsGroups},
+		"group":    {pawl.LetterFilter{Fingerprint: "1-x", Kind: "k"}, "pawl_letter_group (fingerprint=?", sortsGroups},
 		"job":      {pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k"}, "pawl_letter_job (job_id=?)", "SCAN l"},
-		"kind":     {pawl.LetterFilter{Kind: "k", Status: dead}, "SCAN l\n", "pawl_letter_group"},
+		"kind":     {pawl.LetterFilter{Kind: "k", Status: dead}, "SCAN l", "pawl_letter_group"},
 	} {
 		q, err := newLetterQuery(c.filter)
 		if err != nil {
 			t.Fatal(err)
 		}
-		query, args := q.grouped(50)
+		g := newGrouping(q)
+		query, args := g.upTo(nil)
 		checkPlan(t, name, plan(t, s, query, args...), c.has, c.lacks)
+		if g.index != "pawl_letter_job" {
+			query, args = g.ending(7)
+			checkPlan(t, name+", end", plan(t, s, query, args...), c.has, c.lacks, sorts)
+			g.from = []any{"1-x", 1, []byte{1}}[3-g.columns():]
+			if g.order == inList {
+				g.from[0] = int64(1)
+			}
+			for _, to := range [][]any{nil, g.from} {
+				query, args = g.upTo(to)
+				checkPlan(t, name+", further", plan(t, s, query, args...), "SEARCH l", sorts)
+			}
+		}
 		query, args = q.ofGroup(pawl.LetterGroup{Fingerprint: "1-x", LastSeen: time.Now()})
 		checkPlan(t, name+", newest", plan(t, s, query, args...), "pawl_letter_group (fingerprint=? AND dead_at=?", sorts)
 	}
@@ -180,7 +193,7 @@ func TestAlertAndAuditPlans(t *testing.T) {
 		"sink, messages":  {countAlerts, "pawl_message_due (sink=? AND due_at>?)", []any{"mail"}},
 		"alerts of":       {selectAlertsOf, "sqlite_autoindex_pawl_alert_1 (letter=?)", []any{[]byte("x")}},
 		"freed":           {freeMessages, "pawl_message_leased (session=?)", []any{1, 2}},
-		"was it resolved": {strings.NewReplacer("?1", "x'00'", "?2", "'f'").Replace(wasResolved), "pawl_letter_group (fingerprint=?)", nil},
+		"was it resolved": {selectGroupState, "pawl_letter_group (fingerprint=?)", []any{"f", []byte{0}}},
 	} {
 		checkPlan(t, name, plan(t, s, c.query, c.args...), c.index, "SCAN pawl_")
 	}

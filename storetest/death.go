@@ -178,6 +178,7 @@ func secondDeath(f *fixture) {
 // evidence is a letter without what operations change.
 func evidence(l pawl.DeadLetter) pawl.DeadLetter {
 	l.Status, l.RedrivenBy, l.RedrivenAt, l.NewJobID, l.Outcome, l.NextLetter, l.Note = 0, "", time.Time{}, pawl.ID{}, "", pawl.ID{}, ""
+	l.StatusAt = time.Time{}
 	return l
 }
 

@@ -73,7 +73,8 @@ func redriven(f *fixture) {
 	got := f.letter(letter.ID)
 	now := f.beat(session, pawl.Beat{}).Now
 	f.holds("it was redriven just now", now.Sub(got.RedrivenAt).Abs() < patience)
-	got.RedrivenAt = time.Time{}
+	f.equal("since when", got.StatusAt, got.RedrivenAt)
+	got.RedrivenAt, got.StatusAt = time.Time{}, letter.StatusAt
 	want := letter
 	want.Status, want.RedrivenBy, want.NewJobID, want.Outcome = pawl.StatusRedriven, "grace", job.ID, pawl.RedrivePending
 	f.equal("letter", got, want)

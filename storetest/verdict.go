@@ -37,11 +37,11 @@ func (f *fixture) fullLetter(job pawl.ClaimedJob) *pawl.DeadLetter {
 	return letter
 }
 
-// sameLetter compares two letters but for the time of death, which is the store's, and the envelope, which may be
+// sameLetter compares an open letter with what was recorded, but for the time of death, which is the store's, and the envelope, which may be
 // left out where the store has it.
 func (f *fixture) sameLetter(what string, got, want pawl.DeadLetter) {
 	f.Helper()
-	got.DeadAt, want.DeadAt = time.Time{}, time.Time{}
+	got.DeadAt, want.DeadAt, got.StatusAt, want.StatusAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	if len(got.Envelope) == 0 || len(want.Envelope) == 0 {
 		got.Envelope, want.Envelope = nil, nil
 	}
