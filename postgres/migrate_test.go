@@ -47,7 +47,7 @@ func TestTablesOfEarlierVersions(t *testing.T) {
 			}
 			put(t, store, newJob(t, store))
 			letter, err := store.Letter(t.Context(), pawl.ID{15: 7})
-			if err != nil || version < 7 && letter.StatusAt.UnixMilli() != 200 || letter.Status != pawl.StatusResolved {
+			if err != nil || version < 8 && letter.StatusAt.UnixMilli() != 200 || letter.Status != pawl.StatusResolved {
 				t.Errorf("the old letter: %+v, error %v", letter, err)
 			}
 		})
@@ -70,7 +70,7 @@ func oldTables(t *testing.T, schema string, migrations []string) {
 		run("do $migration$ begin " + string(text) + " end $migration$")
 		run(fmt.Sprintf(`insert into {s}.schema_version (version) values (%d)`, i+1))
 	}
-	// It died at 100 and was resolved at 200; since version 7 that is in its own row.
+	// It died at 100 and was resolved at 200; since version 8 that is in its own row.
 	run(`insert into {s}.letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, correlation_id, tags, exception_type,
 		attempts, source_message, host, server, version, message)
 	values ('00000000-0000-0000-0000-000000000007', to_timestamp(0.1), 2, 0, '', '', '', '', '', '', '{}', '', 0, '', '', '', '', '')`)

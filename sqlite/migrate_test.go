@@ -50,14 +50,14 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 				t.Error(err)
 			}
 			letter, err := store.Letter(t.Context(), oldLetter)
-			if err != nil || letter.StatusAt.UnixMilli() != map[bool]int64{true: 200, false: 100}[version < 6] || letter.Status != pawl.StatusResolved {
+			if err != nil || letter.StatusAt.UnixMilli() != map[bool]int64{true: 200, false: 100}[version < 7] || letter.Status != pawl.StatusResolved {
 				t.Errorf("the old letter: %+v, error %v", letter, err)
 			}
 		})
 	}
 }
 
-// oldLetter died at 100 and was resolved at 200; since version 6 that is in its own row.
+// oldLetter died at 100 and was resolved at 200; since version 7 that is in its own row.
 var oldLetter = pawl.ID{15: 7}
 
 // oldFile makes a file as an earlier release left it, with a host at work.
