@@ -66,7 +66,7 @@ func openFresh(t testing.TB, o storetest.Options) storetest.Store {
 
 func openWith(t testing.TB, url string, conns int, o storetest.Options) storetest.Store {
 	t.Helper()
-	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t), Conns: conns, Logger: slog.New(slog.DiscardHandler)}
+	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Retention: o.Retention, Schema: freshSchema(t), Conns: conns, Logger: slog.New(slog.DiscardHandler)}
 	if o.NoHistory {
 		config.History = -1
 	}

@@ -22,12 +22,16 @@ const (
 	selectLetter = `select ` + letterColumns + `, e.detail, e.history, e.envelope
 from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id = $1`
 
-	deleteAlerts = `with gone as (delete from {s}.alert where letter = $1 returning message), emptied as (
-  delete from {s}.message where letters = 1 and id in (select message from gone)
+	deleteAlerts = `with gone as (
+  delete from {s}.alert where letter = any($1::uuid[]) returning message
+), less as (
+  select m.id, c.n from (select message, count(*) as n from gone group by message) c join {s}.message m on m.id = c.message order by m.id for update of m
+), emptied as (
+  delete from {s}.message m using less l where m.id = l.id and m.letters <= l.n
 )
-update {s}.message set letters = letters - 1 where letters > 1 and id in (select message from gone)`
-	deleteEvidence = `delete from {s}.evidence where letter = $1`
-	deleteLetter   = `delete from {s}.letter where id = $1`
+update {s}.message m set letters = m.letters - l.n from less l where m.id = l.id and m.letters > l.n`
+	deleteEvidence = `delete from {s}.evidence where letter = any($1::uuid[])`
+	deleteLetter   = `delete from {s}.letter where id = any($1::uuid[])`
 
 	newestFirst = " order by dead_at desc, id desc"
 	oldestFirst = " order by dead_at, id"
@@ -203,15 +207,23 @@ func (s *Store) forget(ctx context.Context, tx pgx.Tx, id pawl.ID, by pawl.By) (
 	if err != nil || !found {
 		return false, err
 	}
-	batch := &pgx.Batch{}
-	for _, statement := range []string{s.sql.desk.deleteAlerts, s.sql.desk.deleteEvidence, s.sql.desk.deleteLetter} {
-		batch.Queue(statement, idValue(id))
-	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+	if err := s.removeLetters(ctx, tx, []pawl.ID{id}); err != nil {
 		return false, err
 	}
 	_, err = s.writeAudit(ctx, tx, audited{by, pawl.AuditEntry{
 		Action: pawl.ActionForget, Subject: id.String(), From: fate.Status.String(), To: "forgotten",
 	}})
 	return true, err
+}
+
+// removeLetters removes letters that are locked, and what hangs on them.
+func (s *Store) removeLetters(ctx context.Context, tx pgx.Tx, ids []pawl.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	batch := &pgx.Batch{}
+	for _, statement := range []string{s.sql.desk.deleteAlerts, s.sql.desk.deleteEvidence, s.sql.desk.deleteLetter} {
+		batch.Queue(statement, idList(ids))
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }

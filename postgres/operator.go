@@ -11,6 +11,7 @@ var (
 type deskStatements struct {
 	selectLetter                                                     string
 	deleteAlerts, deleteEvidence, deleteLetter                       string
+	selectNeeded, selectExpired                                      string
 	lockFates, writeFates, selectNextLetter                          string
 	insertLetters, writeOutcomes                                     string
 	insertAudit, updateAudit                                         string
@@ -28,6 +29,7 @@ func newDeskStatements(s schema) deskStatements {
 	return deskStatements{
 		selectLetter: s.text(selectLetter),
 		deleteAlerts: s.text(deleteAlerts), deleteEvidence: s.text(deleteEvidence), deleteLetter: s.text(deleteLetter),
+		selectNeeded: s.text(selectNeeded), selectExpired: s.text(selectExpired),
 		lockFates: s.text(lockFates), writeFates: s.text(writeFates), selectNextLetter: s.text(selectNextLetter),
 		insertLetters: s.text(insertLetters), writeOutcomes: s.text(writeOutcomes),
 		insertAudit: s.text(insertAudit), updateAudit: s.text(updateAudit),

@@ -256,6 +256,8 @@ func TestDeskPlans(t *testing.T) {
 		"members":          {d.selectMember, "using alert_message"},
 		"alerts of":        {d.selectAlertsOf, "using alert_letter_sink_key"},
 		"relapses":         {d.insertLetters, "using letter_group"},
+		"needed letters":   {d.selectNeeded, "using operation_needs"},
+		"expired letters":  {d.selectExpired, "using letter_closed"},
 		"run now":          {d.runNow, "using job_pkey"},
 		"delete jobs":      {d.deleteJobs, "using job_pkey"},
 		"clear ready":      {s.clearText(clearReady, slots), "using job_ready"},

@@ -39,6 +39,9 @@ type Config struct {
 	// History is how long finished jobs are kept to be looked at. Default 24 hours; negative keeps none, and then
 	// only their ids are remembered, for 24 hours.
 	History time.Duration
+	// Retention is how long letters are kept that were resolved or discarded, counted from then; what is older is pruned by
+	// the hour. Default: as long as nobody removes them.
+	Retention time.Duration
 	// Conns is how many connections the store has for its statements, beside the one that listens. Default 4; 1 works.
 	Conns int
 	// StatementTimeout bounds every statement, on both sides. Default 30 s.

@@ -108,6 +108,13 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 			return fmt.Errorf("make tables of finished jobs: %w", err)
 		}
 	}
+	if s.config.Retention > 0 {
+		pruned, err := s.expire(ctx, found.now, int(limit))
+		report.Purged, report.More = report.Purged+pruned, report.More || pruned == int(limit)
+		if err != nil {
+			return fmt.Errorf("prune letters: %w", err)
+		}
+	}
 	if slices.ContainsFunc(found.slots, slot.isDue) {
 		purged, err := s.retireSlots(ctx)
 		report.Purged += purged

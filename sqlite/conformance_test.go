@@ -41,7 +41,7 @@ func reopen(t testing.TB, s storetest.Store) storetest.Store {
 
 func openFile(t testing.TB, path string, o storetest.Options) storetest.Store {
 	t.Helper()
-	config := sqlite.Config{Connection: o.Connection, Policy: o.Policy}
+	config := sqlite.Config{Connection: o.Connection, Policy: o.Policy, Retention: o.Retention}
 	if o.NoHistory {
 		config.History = -1
 	}

@@ -188,6 +188,17 @@ func forget(ctx context.Context, x execer, id pawl.ID, by pawl.By, at int64) (bo
 	if err != nil || !found {
 		return false, err
 	}
+	if err := removeLetter(ctx, x, id); err != nil {
+		return false, err
+	}
+	_, err = writeAudit(ctx, x, at, by, pawl.AuditEntry{
+		Action: pawl.ActionForget, Subject: id.String(), From: letter.Status.String(), To: "forgotten",
+	})
+	return true, err
+}
+
+// removeLetter removes a letter and what hangs on it.
+func removeLetter(ctx context.Context, x execer, id pawl.ID) error {
 	for _, statement := range []string{
 		`update pawl_message set letters = letters - 1 where id in (select message from pawl_alert where letter = ?)`,
 		`delete from pawl_message where letters = 0 and id in (select message from pawl_alert where letter = ?)`,
@@ -196,11 +207,8 @@ func forget(ctx context.Context, x execer, id pawl.ID, by pawl.By, at int64) (bo
 		`delete from pawl_letter where id = ?`,
 	} {
 		if _, err := x.ExecContext(ctx, statement, id[:]); err != nil {
-			return false, err
+			return err
 		}
 	}
-	_, err = writeAudit(ctx, x, at, by, pawl.AuditEntry{
-		Action: pawl.ActionForget, Subject: id.String(), From: letter.Status.String(), To: "forgotten",
-	})
-	return true, err
+	return nil
 }

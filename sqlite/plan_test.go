@@ -197,7 +197,17 @@ func TestAlertAndAuditPlans(t *testing.T) {
 	} {
 		checkPlan(t, name, plan(t, s, c.query, c.args...), c.index, "SCAN pawl_")
 	}
-	query, args, _, err := auditQuery(pawl.AuditFilter{Subject: "queue q"}, pawl.Page{})
+	checkPlan(t, "needed", plan(t, s, selectNeeded, []byte{1}), "pawl_operation_needs (letter=?)", "SCAN pawl_", "SCAN o", "SCAN i")
+	checkPlan(t, "expired", plan(t, s, selectExpired, 1, 2), "pawl_letter_closed (status_at<?)", sorts, "SCAN l", "SCAN i")
+	prune, err := newLetterQuery(pawl.LetterFilter{Status: []pawl.Status{2, 3}, StatusBefore: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pruning{letterQuery: prune}
+	p.times.Behind(page.Cursor{At: 1})
+	query, args := p.picking(10)
+	checkPlan(t, "prune", plan(t, s, query, args...), "pawl_letter_time ((dead_at,id)>(?,?)", sorts)
+	query, args, _, err = auditQuery(pawl.AuditFilter{Subject: "queue q"}, pawl.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}

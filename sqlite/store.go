@@ -38,6 +38,9 @@ type Config struct {
 	// History is how long finished jobs are kept to be looked at. Default 24 hours; negative keeps none, and then
 	// only their ids are remembered, for 24 hours.
 	History time.Duration
+	// Retention is how long letters are kept that were resolved or discarded, counted from then; what is older is pruned by
+	// the hour. Default: as long as nobody removes them.
+	Retention time.Duration
 	// BusyTimeout is how long a write waits for another connection that holds the file's write lock. Default 5 s.
 	BusyTimeout time.Duration
 	// PollInterval is how often the file is looked at for what other processes have written, while somebody waits to

@@ -53,6 +53,7 @@ func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.Swee
 		{"make due jobs ready", s.makeDue},
 		{"purge", s.purge},
 		{"strip history", s.stripHistory},
+		{"prune letters", s.expire},
 	} {
 		if err := duty.do(ctx, request, &report); err != nil {
 			return report, fmt.Errorf("sweep: %s: %w", duty.name, err)

@@ -18,9 +18,10 @@ type Store interface {
 
 // Options vary how a store is opened. The zero value is a store as its users get it.
 type Options struct {
-	Connection string      // its name; "" is "default"
-	Policy     pawl.Policy // what its jobs inherit
-	NoHistory  bool        // keep no finished jobs
+	Connection string        // its name; "" is "default"
+	Policy     pawl.Policy   // what its jobs inherit
+	NoHistory  bool          // keep no finished jobs
+	Retention  time.Duration // of closed letters; 0: for ever
 }
 
 // Tx is a transaction of the caller's, with jobs enqueued in it.
@@ -81,6 +82,7 @@ func groups() []group {
 		{"Letters", letterPromises()},
 		{"Groups", letterGroupPromises()},
 		{"Moves", movePromises()},
+		{"Prune", prunePromises()},
 		{"Redrive", redrivePromises()},
 		{"Operations", operationPromises()},
 		{"Operation work", operationWorkPromises()},

@@ -9,3 +9,5 @@ update pawl_letter set status_at = coalesce((select max(a.at) from pawl_audit a
   and a."from" <> a."to"), dead_at);
 
 create index pawl_letter_closed on pawl_letter (status_at) where status in (2, 3);
+-- Letters that an operation still has to deal with are not pruned.
+create index pawl_operation_needs on pawl_operation_item (letter) where state in (0, 3);
