@@ -16,7 +16,7 @@ const module = "github.com/pawljobs/pawl"
 var layers = [][]string{
 	{"internal/id", "internal/chain"},
 	{""},
-	{"internal/storable", "internal/page", "internal/reply", "internal/execer", "schedule"},
+	{"internal/storable", "internal/page", "internal/reply", "internal/reach", "internal/execer", "schedule"},
 	{"internal/desk", "internal/desktest"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest", "chaos/internal/proof"},
 	{"internal/wire"},

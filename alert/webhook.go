@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/reach"
 )
 
 // WebhookConfig says where messages about deaths are posted.
@@ -65,7 +66,7 @@ func newWebhook(config WebhookConfig) (*Webhook, error) {
 	}
 	dialer := &net.Dialer{}
 	if !config.AllowPrivate {
-		dialer.Control = publicOnly
+		dialer.Control = reach.PublicOnly
 	}
 	w.client = &http.Client{
 		Transport: &http.Transport{

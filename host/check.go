@@ -19,6 +19,10 @@ type rung struct {
 	value time.Duration
 }
 
+// Check reports everything that New would refuse in a configuration, for a program that looks at it before there is a
+// store. Each fault is a *pawl.FieldError.
+func (c Config) Check() error { return c.withDefaults().check() }
+
 // check refuses what would hurt later. It reports every fault, not the first.
 func (c Config) check() error {
 	errs := []error{
@@ -43,6 +47,9 @@ func (c Config) check() error {
 	}
 	if c.MaxUnsettled < 0 {
 		errs = append(errs, &pawl.FieldError{Field: "MaxUnsettled", Value: c.MaxUnsettled, Rule: "must be greater than 0"})
+	}
+	if c.MaxJobs < 0 {
+		errs = append(errs, &pawl.FieldError{Field: "MaxJobs", Value: c.MaxJobs, Rule: "must not be negative"})
 	}
 	if c.Storm.Deaths < 0 {
 		errs = append(errs, &pawl.FieldError{Field: "Storm.Deaths", Value: c.Storm.Deaths, Rule: "must be greater than 0"})

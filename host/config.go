@@ -44,6 +44,11 @@ type Config struct {
 	// MaxUnsettled is how many ended attempts may wait to be recorded before the host stops claiming; four times as many
 	// while the store answers promptly. Default 1000.
 	MaxUnsettled int
+	// MaxJobs makes Run return once so many jobs were claimed and have ended. Default 0: it does not.
+	MaxJobs int
+	// StopWhenEmpty makes Run return once its queues hold nothing that is ready, and nothing runs. Jobs that are not due
+	// yet are not waited for.
+	StopWhenEmpty bool
 	// Logger gets one line an execution at Info, retried failures and the host's own troubles at Warn, and deaths,
 	// nothing else, at Error. Default slog.Default().
 	Logger *slog.Logger

@@ -53,12 +53,18 @@ type Host struct {
 	answerAt atomic.Int64 // Unix nanoseconds of the store's last answer
 
 	ran      atomic.Bool
+	holding  atomic.Pointer[[]string] // kinds that are not claimed; see Hold
+	ration   *ration
+	activity atomic.Int64 // rises when a job is claimed, ends, or becomes due
+	sweptAt  atomic.Int64 // the activity when a sweep found that nothing was due
 	draining atomic.Bool
 
 	quiet   chan struct{} // closed by Quiet
 	quietly sync.Once
 	drained chan struct{} // closed when an operator asks for a drain
 	drainly sync.Once
+	enough  chan struct{} // closed when the host has done all that MaxJobs and StopWhenEmpty let it do
+	ending  sync.Once
 	aborted context.Context // done when Abort was called
 	abort   context.CancelFunc
 
@@ -110,7 +116,9 @@ func (h *Host) build() {
 	h.held, h.gate = newRegistry(), newGate(h.config.Intervals.Call)
 	h.presence, h.starter, h.settler, h.sweeper = newPresence(h), newStarter(h), newSettler(h), newSweeper(h)
 	h.lookout, h.tally = newLookout(h), newTally(h)
-	h.quiet, h.drained = make(chan struct{}), make(chan struct{})
+	h.quiet, h.drained, h.enough = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	h.sweptAt.Store(notEmpty)
+	h.ration = newRation(h.config.MaxJobs)
 	h.aborted, h.abort = context.WithCancel(context.Background())
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
 	h.suspects.freed = h.wakeServers
@@ -175,10 +183,24 @@ func (h *Host) Run(ctx context.Context) error {
 	return err
 }
 
-// untilDrain waits for the end of ctx, or for an operator's order to drain.
+// untilDrain waits for the end of ctx, for an operator's order to drain, or until what was claimed has ended and was
+// enough.
 func (h *Host) untilDrain(ctx context.Context) (ordered bool) {
-	for quiet := h.quiet; ; {
+	ended := make(chan struct{})
+	for quiet, enough := h.quiet, h.enough; ; {
 		select {
+		case <-enough:
+			h.log.Info("enough: no more jobs are claimed", "running", h.counters.running.Load())
+			h.stopClaims()
+			h.draining.Store(true)
+			enough = nil
+			h.living.run(func() { // they are let end, however long they take
+				if h.attempts.wait(ctx) {
+					close(ended)
+				}
+			})
+		case <-ended:
+			return false
 		case <-quiet:
 			h.log.Info("quiet: no more jobs are claimed", "running", h.counters.running.Load())
 			h.stopClaims()

@@ -9,19 +9,22 @@ import (
 
 // server is one pool of workers: a fetcher claims what its free slots can take, and its runners run them.
 type server struct {
-	host   *Host
-	name   string   // as shown
-	queues []string // in order of priority
-	shares *shares  // nil: strict order
-	free   atomic.Int64
-	hungry atomic.Bool   // there may be more to claim as soon as a slot is free
-	wake   chan struct{} // there may be something to claim now
-	line   line
+	host    *Host
+	name    string   // as shown
+	queues  []string // in order of priority
+	shares  *shares  // nil: strict order
+	free    atomic.Int64
+	workers int
+	emptyAt atomic.Int64  // the host's activity when this one's last claim began, if that has found nothing
+	hungry  atomic.Bool   // there may be more to claim as soon as a slot is free
+	wake    chan struct{} // there may be something to claim now
+	line    line
 }
 
 func newServer(h *Host, c Server) *server {
-	s := &server{host: h, name: h.config.Name + ":worker-" + c.Name, queues: c.Queues, wake: make(chan struct{}, 1)}
+	s := &server{host: h, name: h.config.Name + ":worker-" + c.Name, queues: c.Queues, workers: c.Workers, wake: make(chan struct{}, 1)}
 	s.free.Store(int64(c.Workers))
+	s.emptyAt.Store(notEmpty)
 	if c.Weights != nil {
 		s.shares = newShares(c.Weights)
 	}
@@ -66,12 +69,25 @@ func (s *server) fetch(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, nil
 	}
-	attempts, more, err := s.claim(ctx, session, free)
+	since, idle := s.look()
+	want := h.ration.take(free)
+	if want == 0 {
+		return false, nil
+	}
+	attempts, more, err := s.claim(ctx, session, want)
+	last := h.ration.claim(want, len(attempts))
 	if err != nil {
 		return false, err
 	}
+	h.counters.claimed.Add(int64(len(attempts)))
 	s.free.Add(-int64(len(attempts)))
 	s.launch(ctx, attempts)
+	if last {
+		h.finish()
+	}
+	if nothing := len(attempts) == 0 && !more; idle || !nothing {
+		s.found(since, nothing)
+	}
 	again = more || len(attempts) >= free
 	s.hungry.Store(again)
 	return again, nil
@@ -102,7 +118,8 @@ func (s *server) launch(ctx context.Context, attempts []*attempt) {
 // release takes back a slot.
 func (s *server) release() {
 	s.free.Add(1)
-	if s.hungry.Load() {
+	s.host.activity.Add(1)
+	if s.hungry.Load() || s.host.config.StopWhenEmpty {
 		signal(s.wake)
 	}
 }

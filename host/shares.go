@@ -55,7 +55,10 @@ func (s *shares) note(order []string, taken map[string]int, empty bool) {
 
 // claim asks for as many jobs as there are free slots, from the server's queues in the order of their names or by weight.
 func (s *server) claim(ctx context.Context, session pawl.SessionID, free int) (attempts []*attempt, more bool, err error) {
-	request := pawl.ClaimRequest{Session: session, Queues: s.queues, Kinds: s.host.kinds, Max: free}
+	request := pawl.ClaimRequest{Session: session, Queues: s.queues, Kinds: s.host.claimable(), Max: free}
+	if len(request.Kinds) == 0 {
+		return nil, false, nil
+	}
 	if s.shares == nil {
 		return s.host.claim(ctx, request, s)
 	}

@@ -19,6 +19,7 @@ type Stats struct {
 	Unsettled int            `json:"unsettled"` // ended attempts that the store could not record yet
 	Settling  int            `json:"settling"`  // ended attempts on their way to the store, unsettled ones included
 
+	Claimed         int64 `json:"claimed"` // reserved for this host
 	Started         int64 `json:"started"`
 	Succeeded       int64 `json:"succeeded"`
 	Retried         int64 `json:"retried"`
@@ -48,7 +49,7 @@ func (s Stats) Died() int64 { return s.Exhausted + s.Permanent + s.Poison }
 type counters struct {
 	running, strays, unsettled, sinkStrays                          atomic.Int64
 	started, succeeded, retried, released, givenBack, requeued      atomic.Int64
-	cancelled                                                       atomic.Int64
+	cancelled, claimed                                              atomic.Int64
 	leasesLost, timedOut, panicked, recovered, delivered, undeliver atomic.Int64
 	died                                                            [3]atomic.Int64 // by class
 }
@@ -61,7 +62,7 @@ func (h *Host) Stats() Stats {
 		Session: id, LastBeat: beatAt, Ready: h.Ready(), Draining: h.draining.Load(),
 		Running: int(c.running.Load()), Strays: int(c.strays.Load()),
 		Unsettled: int(c.unsettled.Load()), Settling: int(h.settler.pending.Load()),
-		Started: c.started.Load(), Succeeded: c.succeeded.Load(), Retried: c.retried.Load(), Released: c.released.Load(),
+		Claimed: c.claimed.Load(), Started: c.started.Load(), Succeeded: c.succeeded.Load(), Retried: c.retried.Load(), Released: c.released.Load(),
 		Exhausted: c.died[pawl.DeathExhausted].Load(), Permanent: c.died[pawl.DeathPermanent].Load(), Poison: c.died[pawl.DeathPoison].Load(),
 		GivenBack: c.givenBack.Load(), Requeued: c.requeued.Load(), Cancelled: c.cancelled.Load(), LeasesLost: c.leasesLost.Load(),
 		TimedOut: c.timedOut.Load(), Panicked: c.panicked.Load(), Recovered: c.recovered.Load(),

@@ -89,6 +89,7 @@ func (s *sweeper) sweep(ctx context.Context) (wait time.Duration, err error) {
 		return 0, nil
 	}
 	dead := s.takeDead()
+	since, idle := h.activity.Load(), h.idle()
 	callCtx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
 	defer cancel()
 	report, err := h.store.Sweep(callCtx, pawl.SweepRequest{Session: session, Dead: dead})
@@ -101,7 +102,10 @@ func (s *sweeper) sweep(ctx context.Context) (wait time.Duration, err error) {
 		h.log.Warn("hosts found dead; their jobs go to others", "sessions", report.Ended, "jobs", report.Recovered)
 	}
 	if report.Due+report.Recovered > 0 {
+		h.activity.Add(1)
 		h.wakeServers()
+	} else if idle && !report.More && report.NextDue != 0 && h.sweptAt.Swap(since) != since && h.config.StopWhenEmpty {
+		h.wakeServers() // nothing is due; perhaps nothing is ready either
 	}
 	wait = jitter(h.config.Intervals.Sweep)
 	switch {

@@ -1,4 +1,5 @@
-package alert
+// Package reach decides which addresses may be connected to, for what calls where somebody else says.
+package reach
 
 import (
 	"fmt"
@@ -24,20 +25,21 @@ func specialNetworks() []netip.Prefix {
 	}
 }
 
-// publicOnly is a net.Dialer's Control: it sees the address that a connection is about to be made to, after every name
+// PublicOnly is a net.Dialer's Control: it sees the address that a connection is about to be made to, after every name
 // was resolved, so a name that resolves differently the second time does not pass.
-func publicOnly(_, address string, _ syscall.RawConn) error {
+func PublicOnly(_, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("look at address %q: %w", address, err)
 	}
-	if !isPublic(target.Addr()) {
+	if !IsPublic(target.Addr()) {
 		return fmt.Errorf("address %s is not a public one: private targets have to be allowed by the configuration", target.Addr())
 	}
 	return nil
 }
 
-func isPublic(addr netip.Addr) bool {
+// IsPublic reports whether an address is of the public internet.
+func IsPublic(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsGlobalUnicast() || addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() {
 		return false

@@ -1,8 +1,10 @@
-package alert
+package reach_test
 
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/pawljobs/pawl/internal/reach"
 )
 
 func TestPublicAddresses(t *testing.T) {
@@ -16,7 +18,7 @@ func TestPublicAddresses(t *testing.T) {
 		"fdff::1": false, "ff02::1": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false, "::7f00:1": false,
 		"64:ff9b::7f00:1": false, "2002:7f00:1::": false, "2001:0:1::": false, "fec0::1": false,
 	} {
-		if got := isPublic(netip.MustParseAddr(text)); got != want {
+		if got := reach.IsPublic(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: public is %v", text, got)
 		}
 	}

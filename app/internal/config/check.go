@@ -1,0 +1,3 @@
+package config
+
+func (l *loader) check(builtIn bool) {}
