@@ -84,6 +84,12 @@ type targets struct {
 	patterns []pattern
 }
 
+// Check says what is wrong with them.
+func (t Targets) Check() error {
+	_, err := t.checked()
+	return err
+}
+
 func (t Targets) checked() (*targets, error) {
 	c := &targets{Targets: t}
 	for _, text := range t.Hosts {

@@ -130,7 +130,7 @@ func (l *loader) flags(flags []Flag, env map[string]string) {
 		}
 	}
 	if !entryName.MatchString(l.Connection) {
-		l.wrong(l.Origin("connection"), "connection", "%q %s", l.Connection, entryRule)
+		l.at("connection", "%q %s", l.Connection, entryRule)
 		return
 	}
 	store := []string{"connections", l.Connection, "url"}

@@ -135,8 +135,8 @@ func entryNames(in reflect.Value) []string {
 	return names
 }
 
-// Origin is where the value at a path comes from, or the nearest thing that holds it.
-func (s *Settings) Origin(path string) Origin {
+// nearestOrigin is where the value at a path comes from, or else what holds it.
+func (s *Settings) nearestOrigin(path string) Origin {
 	for {
 		if from, known := s.origins[path]; known {
 			return from
