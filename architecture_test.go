@@ -20,6 +20,8 @@ var layers = [][]string{
 	{"internal/desk", "internal/desktest"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest", "chaos/internal/proof"},
 	{"internal/wire"},
+	{"api"},
+	{"internal/remotetest"},
 	{"app", "app/", "cmd/", "examples/", "chaos"},
 }
 

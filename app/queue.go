@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/wire"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
@@ -45,7 +46,7 @@ func (p *program) listQueues(ctx context.Context, s store, _ []string) error {
 	rows := make([]queueRow, len(queues))
 	var unserved []string
 	for i, queue := range queues {
-		rows[i] = queueRow{queue, serving(hosts, queue.Name)}
+		rows[i] = queueRow{queue, ops.Serving(hosts, queue.Name)}
 		if rows[i].hosts == 0 && jobsIn(queue) > 0 {
 			unserved = append(unserved, queue.Name)
 		}

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/wire"
@@ -34,7 +33,7 @@ No jobs are counted, so the answer is quick however many there are: queue list c
 			return err
 		}
 		if p.json {
-			err = p.printer.object(p.viewStatus(status))
+			err = p.printer.object(wire.StatusOf(status, p.remedy))
 		} else {
 			p.showStatus(status)
 		}
@@ -117,36 +116,8 @@ func (p *program) showTrouble(mark string, t ops.Trouble) {
 	}
 }
 
-// hostCounts is how many hosts there are of each state.
-type hostCounts struct {
-	Live     int `json:"live"`
-	Silent   int `json:"silent"`
-	Draining int `json:"draining"`
-	Workers  int `json:"workers"` // of the live ones
-	Busy     int `json:"busy"`
-	// Unsettled attempts of all of them.
-	Unsettled int `json:"unsettled"`
-}
-
-func countHosts(hosts []pawl.HostView) (n hostCounts) {
-	for _, h := range hosts {
-		n.Unsettled += h.Unsettled
-		switch {
-		case silent(h):
-			n.Silent++
-		case h.Draining:
-			n.Draining++
-		default:
-			n.Live++
-			n.Workers += workers(h)
-			n.Busy += h.Busy
-		}
-	}
-	return n
-}
-
 func (p *program) hostsLine(hosts []pawl.HostView) string {
-	n := countHosts(hosts)
+	n := wire.CountHosts(hosts)
 	return fmt.Sprintf("%d live (%s, %d busy), %d silent, %d draining, %s unsettled", n.Live, count(n.Workers, "worker"), n.Busy, n.Silent, n.Draining, count(n.Unsettled, "attempt"))
 }
 
@@ -154,7 +125,7 @@ func (p *program) showQueues(queues []ops.QueueStatus) {
 	for i, q := range queues {
 		line := fmt.Sprintf("%s: nothing waits", q.Queue)
 		if len(q.Kinds) > 0 {
-			line = fmt.Sprintf("%s: the oldest job has waited for %s", q.Queue, age(oldestOf(q)))
+			line = fmt.Sprintf("%s: the oldest job has waited for %s", q.Queue, age(wire.OldestOf(q)))
 		}
 		line += ", " + count(q.Hosts, "host")
 		if q.Paused {
@@ -162,14 +133,6 @@ func (p *program) showQueues(queues []ops.QueueStatus) {
 		}
 		p.printer.field(first(i, "Queues"), line)
 	}
-}
-
-// oldestOf counts what is held back by a switch too.
-func oldestOf(q ops.QueueStatus) (oldest time.Duration) {
-	for _, head := range q.Kinds {
-		oldest = max(oldest, head.OldestReady)
-	}
-	return oldest
 }
 
 func (p *program) showFailures(s ops.Status) {
@@ -184,71 +147,4 @@ func (p *program) showFailures(s ops.Status) {
 	if rest := s.Failures.All - len(s.Failures.Groups); rest > 0 {
 		p.printer.field(" ", fmt.Sprintf("and %s more: %s dead groups", count(rest, "group"), p.invocation()))
 	}
-}
-
-type troubleView struct {
-	What    ops.What `json:"what"`
-	Subject text     `json:"subject"`
-	Text    string   `json:"text"`
-	Next    text     `json:"next"`
-}
-
-type statusQueueView struct {
-	Queue         string   `json:"queue"`
-	OldestReadyMS int64    `json:"oldest_ready_ms"`
-	Hosts         int      `json:"hosts"`
-	Paused        bool     `json:"paused"`
-	Kinds         []string `json:"kinds"`
-}
-
-type statusSinkView struct {
-	Sink            string `json:"sink"`
-	Pending         int    `json:"pending"`
-	OldestPendingMS int64  `json:"oldest_pending_ms"`
-}
-
-type failuresView struct {
-	Letters  int         `json:"letters"`
-	Groups   int         `json:"groups"`
-	LastHour int         `json:"last_hour"`
-	Largest  []wire.Group `json:"largest"`
-}
-
-type statusView struct {
-	Well     bool              `json:"well"`
-	Troubles []troubleView     `json:"troubles"`
-	Notes    []troubleView     `json:"notes"`
-	Hosts    hostCounts        `json:"hosts"`
-	Queues   []statusQueueView `json:"queues"`
-	Failures failuresView      `json:"failures"`
-	Alerts   []statusSinkView  `json:"alerts"`
-}
-
-func (p *program) viewStatus(s ops.Status) statusView {
-	troubles := func(all []ops.Trouble) []troubleView {
-		views := []troubleView{}
-		for _, t := range all {
-			views = append(views, troubleView{t.What, text(t.Subject), t.Text, text(p.remedy(t))})
-		}
-		return views
-	}
-	view := statusView{
-		Well: s.Well(), Troubles: troubles(s.Troubles), Notes: troubles(s.Notes), Hosts: countHosts(s.Hosts),
-		Queues: []statusQueueView{}, Failures: failuresView{s.Failures.Letters, s.Failures.All, s.LastHour, []wire.Group{}},
-		Alerts: []statusSinkView{},
-	}
-	for _, q := range s.Queues {
-		kinds := []string{}
-		for _, head := range q.Kinds {
-			kinds = append(kinds, head.Kind)
-		}
-		view.Queues = append(view.Queues, statusQueueView{q.Queue, oldestOf(q).Milliseconds(), q.Hosts, q.Paused, kinds})
-	}
-	for _, g := range s.Failures.Groups {
-		view.Failures.Largest = append(view.Failures.Largest, wire.GroupOf(g))
-	}
-	for _, sink := range s.Sinks {
-		view.Alerts = append(view.Alerts, statusSinkView{sink.Name, sink.Pending, sink.OldestAge.Milliseconds()})
-	}
-	return view
 }

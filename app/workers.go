@@ -29,71 +29,20 @@ func servesQueue(h pawl.HostView, queue string) bool {
 	return slices.ContainsFunc(h.Servers, func(server pawl.ServerInfo) bool { return slices.Contains(server.Queues, queue) })
 }
 
-// serving counts the hosts that claim from a queue.
-func serving(hosts []pawl.HostView, queue string) int {
-	n := 0
-	for _, h := range hosts {
-		if servesQueue(h, queue) {
-			n++
-		}
-	}
-	return n
-}
-
-// lack is what a waiting job finds on no live host.
-type lack string
-
-const (
-	lacksNothing lack = ""
-	lacksKind    lack = "kind"           // no host has registered its kind
-	lacksQueue   lack = "queue"          // none serves its queue
-	lacksBoth    lack = "kind and queue" // each is there, on different hosts only
-)
-
-func lackOf(hosts []pawl.HostView, job pawl.JobView) lack {
-	kind, queue := false, false
-	for _, h := range hosts {
-		knows, serves := runsKind(h, job.Kind), servesQueue(h, job.Queue)
-		if knows && serves {
-			return lacksNothing
-		}
-		kind, queue = kind || knows, queue || serves
-	}
-	switch {
-	case !kind:
-		return lacksKind
-	case !queue:
-		return lacksQueue
-	}
-	return lacksBoth
-}
-
-func (l lack) text(job pawl.JobView) string {
-	switch l {
-	case lacksKind:
-		return "no live host has registered kind " + job.Kind
-	case lacksQueue:
-		return "no live host serves queue " + job.Queue
-	case lacksBoth:
-		return fmt.Sprintf("no live host both has registered kind %s and serves queue %s", job.Kind, job.Queue)
-	}
-	return ""
-}
-
 // heldUp says why a job does not move, as far as the hosts show: nobody runs it, or who ran it has gone silent.
-func heldUp(ctx context.Context, s store, job pawl.JobView) (lack, string, error) {
+func heldUp(ctx context.Context, s store, job pawl.JobView) (ops.Lack, string, error) {
 	if job.State != pawl.JobWaiting && job.State != pawl.JobReserved {
-		return lacksNothing, "", nil
+		return "", "", nil
 	}
 	hosts, err := s.Hosts(ctx)
 	if err != nil {
-		return lacksNothing, "", err
+		return "", "", err
 	}
 	if job.State == pawl.JobReserved {
-		return lacksNothing, silenceOf(hosts, job.Host), nil
+		return "", silenceOf(hosts, job.Host), nil
 	}
-	lacks := lackOf(slices.DeleteFunc(hosts, func(h pawl.HostView) bool { return !live(h) }), job)
-	return lacks, lacks.text(job), nil
+	lacks := ops.LackOf(hosts, job)
+	return lacks, lacks.Of(job), nil
 }
 
 // silenceOf is empty while any host of that name is heard of.
@@ -128,7 +77,7 @@ func (p *program) warnUnserved(ctx context.Context, s store, queue string) error
 		return err
 	}
 	hosts, err := liveHosts(ctx, s)
-	if err == nil && serving(hosts, queue) == 0 {
+	if err == nil && ops.Serving(hosts, queue) == 0 {
 		p.printer.say("No live host serves queue %s, and no job is in it: check the name.", queue)
 	}
 	return err

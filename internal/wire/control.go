@@ -81,6 +81,47 @@ func (p QueuePause) Read() pawl.QueuePause {
 	return pawl.QueuePause{Queue: p.Queue, Paused: p.Paused, Until: time.Time(p.Until)}
 }
 
+// Limit bounds the jobs of one kind, over all hosts.
+type Limit struct {
+	Concurrency int   `json:"concurrency" doc:"how many may run at once; 0: any number"`
+	PerKey      int   `json:"per_key" doc:"how many with the same limit key may run at once; 0: any number"`
+	Starts      int   `json:"starts" doc:"how many may start within per_ms; 0: any number"`
+	PerMS       int64 `json:"per_ms" doc:"with starts; 0: a second"`
+	Burst       int   `json:"burst" doc:"how many starts may come together; 0: as many as starts"`
+}
+
+// LimitOf is a limit's form.
+func LimitOf(l pawl.Limit) Limit {
+	return Limit{l.Concurrency, l.PerKey, l.Starts, Millis(l.Per), l.Burst}
+}
+
+// Read reads the form.
+func (l Limit) Read() pawl.Limit {
+	return pawl.Limit{Concurrency: l.Concurrency, PerKey: l.PerKey, Starts: l.Starts, Per: Span(l.PerMS), Burst: l.Burst}
+}
+
+// KindLimit is what one kind is held to.
+type KindLimit struct {
+	Kind      string `json:"kind" doc:"the kind"`
+	Limit     Limit  `json:"limit" doc:"in force"`
+	Stated    Limit  `json:"stated" doc:"by its policy, as the host that was started last knows it"`
+	Overruled bool   `json:"overruled" doc:"an operator has set the one in force"`
+	Through   int    `json:"through" doc:"jobs that were let through and have not ended; up to 10,000 are counted"`
+	Waiting   int    `json:"waiting" doc:"jobs that wait for the limit; up to 10,000 are counted"`
+}
+
+// KindLimitOf is its form.
+func KindLimitOf(k pawl.KindLimit) KindLimit {
+	return KindLimit{k.Kind, LimitOf(k.Limit), LimitOf(k.Stated), k.Overruled, k.Through, k.Waiting}
+}
+
+// Read reads the form.
+func (k KindLimit) Read() pawl.KindLimit {
+	return pawl.KindLimit{
+		Kind: k.Kind, Limit: k.Limit.Read(), Stated: k.Stated.Read(), Overruled: k.Overruled, Through: k.Through, Waiting: k.Waiting,
+	}
+}
+
 // Server is a pool of workers in a host.
 type Server struct {
 	Name    string         `json:"name" doc:"its name"`
@@ -91,28 +132,29 @@ type Server struct {
 
 // Host is a session of a host.
 type Host struct {
-	Host      string         `json:"host" doc:"its name"`
-	Session   pawl.SessionID `json:"session" doc:"the number of its session"`
-	PID       int            `json:"pid" doc:"of its process"`
-	Version   Text           `json:"version" doc:"of its program"`
-	Kinds     []string       `json:"kinds" doc:"it has handlers for"`
-	Sinks     []string       `json:"sinks" doc:"channels that it delivers alerts to"`
-	Servers   []Server       `json:"servers" doc:"its pools of workers"`
-	Busy      int            `json:"busy" doc:"handlers running, at its last beat"`
-	Draining  bool           `json:"draining" doc:"it claims no more"`
-	Quiet     bool           `json:"quiet" doc:"it was asked to claim no more"`
-	Drain     bool           `json:"drain" doc:"it was asked to end"`
-	NoDrain   bool           `json:"no_drain" doc:"it does not end when an operator asks: only its own program ends it"`
-	Unsettled int            `json:"unsettled" doc:"ended attempts that it could not record yet"`
-	OpenedAt  Stamp          `json:"opened_at" doc:"when its session began"`
-	BeatAt    Stamp          `json:"beat_at" doc:"when it was last heard of"`
-	Live      bool           `json:"live" doc:"it takes jobs: heard of within a minute, and not draining"`
+	Host      string           `json:"host" doc:"its name"`
+	Session   pawl.SessionID   `json:"session" doc:"the number of its session"`
+	PID       int              `json:"pid" doc:"of its process"`
+	Version   Text             `json:"version" doc:"of its program"`
+	Kinds     []string         `json:"kinds" doc:"it has handlers for"`
+	Limits    map[string]Limit `json:"limits,omitempty" doc:"what these kinds state; one that is not named states none"`
+	Sinks     []string         `json:"sinks" doc:"channels that it delivers alerts to"`
+	Servers   []Server         `json:"servers" doc:"its pools of workers"`
+	Busy      int              `json:"busy" doc:"handlers running, at its last beat"`
+	Draining  bool             `json:"draining" doc:"it claims no more"`
+	Quiet     bool             `json:"quiet" doc:"it was asked to claim no more"`
+	Drain     bool             `json:"drain" doc:"it was asked to end"`
+	NoDrain   bool             `json:"no_drain" doc:"it does not end when an operator asks: only its own program ends it"`
+	Unsettled int              `json:"unsettled" doc:"ended attempts that it could not record yet"`
+	OpenedAt  Stamp            `json:"opened_at" doc:"when its session began"`
+	BeatAt    Stamp            `json:"beat_at" doc:"when it was last heard of"`
+	Live      bool             `json:"live" doc:"it takes jobs: heard of within a minute, and not draining"`
 }
 
 // HostOf is a host's form.
 func HostOf(h pawl.HostView) Host {
 	return Host{
-		h.Name, h.Session, h.PID, Text(h.Version), List(h.Kinds), List(h.Sinks),
+		h.Name, h.Session, h.PID, Text(h.Version), List(h.Kinds), byName(h.Limits, LimitOf), List(h.Sinks),
 		Each(h.Servers, func(s pawl.ServerInfo) Server { return Server{s.Name, List(s.Queues), s.Weights, s.Workers} }),
 		h.Busy, h.Draining, h.Quiet, h.Drain, h.NoDrain, h.Unsettled, Stamp(h.OpenedAt), Stamp(h.BeatAt), ops.Live(h),
 	}
@@ -122,7 +164,7 @@ func HostOf(h pawl.HostView) Host {
 func (h Host) Read() pawl.HostView {
 	return pawl.HostView{
 		HostInfo: pawl.HostInfo{
-			Name: h.Host, PID: h.PID, Version: string(h.Version), Kinds: h.Kinds, Sinks: h.Sinks,
+			Name: h.Host, PID: h.PID, Version: string(h.Version), Kinds: h.Kinds, Limits: byName(h.Limits, Limit.Read), Sinks: h.Sinks,
 			Servers: Each(h.Servers, func(s Server) pawl.ServerInfo { return pawl.ServerInfo(s) }), NoDrain: h.NoDrain,
 		},
 		Session: h.Session, OpenedAt: time.Time(h.OpenedAt), BeatAt: time.Time(h.BeatAt), Busy: h.Busy,
@@ -135,4 +177,16 @@ type Cleared struct {
 	Queue   string `json:"queue" doc:"its name"`
 	Cleared int    `json:"cleared" doc:"how many jobs were removed"`
 	DryRun  bool   `json:"dry_run" doc:"nothing was done, it was only counted"`
+}
+
+// byName turns the values of a map; none stays none.
+func byName[A, B any](values map[string]A, of func(A) B) map[string]B {
+	if len(values) == 0 {
+		return nil
+	}
+	out := make(map[string]B, len(values))
+	for name, value := range values {
+		out[name] = of(value)
+	}
+	return out
 }

@@ -14,6 +14,7 @@ type Job struct {
 	State       pawl.JobState `json:"state" doc:"where it is: waiting, scheduled, reserved, done, dead or removed"`
 	HeldByKind  bool          `json:"held_by_kind" doc:"its kind is switched off"`
 	HeldByQueue bool          `json:"held_by_queue" doc:"its queue is paused"`
+	HeldInLine  bool          `json:"held_in_line" doc:"others with its ordering key, or under its kind's limit, go first"`
 	Attempt     int           `json:"attempt" doc:"the number of its last attempt"`
 	Crashes     int           `json:"crashes" doc:"hosts that died while they ran it"`
 	Requeues    int           `json:"requeues" doc:"how often a shutdown gave it back"`
@@ -28,7 +29,7 @@ type Job struct {
 // JobOf is a job's form.
 func JobOf(j pawl.JobView) Job {
 	return Job{
-		j.ID, j.Kind, j.Queue, j.State, j.HeldByKind, j.HeldByQueue, j.Attempt, j.Crashes, j.Requeues,
+		j.ID, j.Kind, j.Queue, j.State, j.HeldByKind, j.HeldByQueue, j.HeldInLine, j.Attempt, j.Crashes, j.Requeues,
 		Stamp(j.EnqueuedAt), Stamp(j.RunAt), Stamp(j.FinishedAt), Text(j.Host), Text(j.Progress), Ref(j.Letter),
 	}
 }
@@ -36,7 +37,7 @@ func JobOf(j pawl.JobView) Job {
 // Read reads the form.
 func (j Job) Read() pawl.JobView {
 	return pawl.JobView{
-		ID: j.ID, Kind: j.Kind, Queue: j.Queue, State: j.State, HeldByKind: j.HeldByKind, HeldByQueue: j.HeldByQueue,
+		ID: j.ID, Kind: j.Kind, Queue: j.Queue, State: j.State, HeldByKind: j.HeldByKind, HeldByQueue: j.HeldByQueue, HeldInLine: j.HeldInLine,
 		Attempt: j.Attempt, Crashes: j.Crashes, Requeues: j.Requeues, EnqueuedAt: time.Time(j.EnqueuedAt),
 		RunAt: time.Time(j.RunAt), FinishedAt: time.Time(j.FinishedAt), Host: string(j.Host), Progress: string(j.Progress),
 		Letter: pawl.ID(j.LetterID),

@@ -27,9 +27,12 @@ type NewJob struct {
 	CorrelationID *string         `json:"correlation_id,omitempty" doc:"what it is part of, 1 to 64 bytes; default: its id"`
 	Tags          []string        `json:"tags,omitempty" doc:"words to find it by: at most 20 of 1 to 64 bytes"`
 	Unique        *Unique         `json:"unique,omitempty" doc:"keeps it out while another job has the same key"`
+	OrderingKey   *string         `json:"ordering_key,omitempty" doc:"jobs with the same key run one at a time, in the order of their enqueue: 1 to 256 bytes"`
+	LimitKey      *string         `json:"limit_key,omitempty" doc:"what its kind's limit per key counts by: 1 to 256 bytes"`
+	Limit         *Limit          `json:"limit,omitempty" doc:"what its kind states, for a server that has not heard of it from a host"`
 	Redrive       string          `json:"redrive,omitempty" doc:"who may run it again when it has died: any (the default), one-by-one or never"`
 	StartsOff     bool            `json:"starts_off,omitempty" doc:"it runs only while its kind is switched on"`
-	Envelope      []byte          `json:"envelope_base64,omitempty" doc:"the job as a Go client has made it; then nothing else but delay_ms, run_at and letter_id is given"`
+	Envelope      []byte          `json:"envelope_base64,omitempty" doc:"the job as a Go client has made it; then nothing else but delay_ms, run_at, limit and letter_id is given"`
 	LetterID      Ref             `json:"letter_id,omitzero" doc:"the dead letter that it runs again; for operators"`
 }
 
@@ -49,14 +52,14 @@ func (u Unique) option() (pawl.Option, error) {
 	case u.Scope == "unfinished":
 		return pawl.UniqueWhileUnfinished(u.Key), nil
 	case u.Scope == "period":
-		return pawl.UniqueFor(u.Key, span(u.PeriodMS)), nil
+		return pawl.UniqueFor(u.Key, Span(u.PeriodMS)), nil
 	}
 	return nil, &pawl.FieldError{Field: "unique scope", Value: u.Scope, Rule: "must be waiting, unfinished or period"}
 }
 
-// span is a duration that was given in milliseconds; one that is out of reach is the longest there is, which every rule
+// Span is a duration that was given in milliseconds; one that is out of reach is the longest there is, which every rule
 // refuses.
-func span(ms int64) time.Duration {
+func Span(ms int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	switch {
 	case ms > most:
@@ -73,6 +76,9 @@ func (j NewJob) Job(ctx context.Context, connection pawl.Connection) (pawl.NewJo
 		return j.made(time.Now())
 	}
 	policy := pawl.Policy{StartsOff: j.StartsOff}
+	if j.Limit != nil {
+		policy.Limit = j.Limit.Read()
+	}
 	if j.Redrive != "" {
 		rule, known := ParseRule(j.Redrive)
 		if !known {
@@ -96,26 +102,28 @@ func (j NewJob) options(policy *pawl.Policy) ([]pawl.Option, error) {
 		options = append(options, pawl.WithID(pawl.ID(j.ID)))
 	}
 	add(&options, j.Queue, pawl.InQueue)
-	add(&options, j.DelayMS, func(ms int64) pawl.Option { return pawl.Delay(span(ms)) })
+	add(&options, j.DelayMS, func(ms int64) pawl.Option { return pawl.Delay(Span(ms)) })
 	if at := time.Time(j.RunAt); !at.IsZero() {
 		options = append(options, pawl.RunAt(at))
 	}
 	add(&options, j.MaxTries, pawl.MaxTries)
-	add(&options, j.TimeoutMS, func(ms int64) pawl.Option { return pawl.Timeout(span(ms)) })
+	add(&options, j.TimeoutMS, func(ms int64) pawl.Option { return pawl.Timeout(Span(ms)) })
 	until := time.Time(j.RetryUntil)
 	switch {
 	case !until.IsZero() && j.RetryForMS != nil:
-		return nil, &pawl.FieldError{Field: "retry for", Value: span(*j.RetryForMS), Rule: "must not be given with a retry until"}
+		return nil, &pawl.FieldError{Field: "retry for", Value: Span(*j.RetryForMS), Rule: "must not be given with a retry until"}
 	case !until.IsZero():
 		options = append(options, pawl.RetryUntil(until))
 	}
-	add(&options, j.RetryForMS, func(ms int64) pawl.Option { return pawl.RetryFor(span(ms)) })
+	add(&options, j.RetryForMS, func(ms int64) pawl.Option { return pawl.RetryFor(Span(ms)) })
 	add(&options, j.CorrelationID, pawl.CorrelationID)
+	add(&options, j.OrderingKey, pawl.OrderingKey)
+	add(&options, j.LimitKey, pawl.LimitKey)
 	switch {
 	case j.BackoffMS != nil && j.Jitter != nil:
-		policy.Backoff, policy.Jitter = Each(j.BackoffMS, span), *j.Jitter
+		policy.Backoff, policy.Jitter = Each(j.BackoffMS, Span), *j.Jitter
 	case j.BackoffMS != nil:
-		options = append(options, pawl.Backoff(Each(j.BackoffMS, span)...))
+		options = append(options, pawl.Backoff(Each(j.BackoffMS, Span)...))
 	case j.Jitter != nil:
 		return nil, &pawl.FieldError{Field: "jitter", Value: *j.Jitter, Rule: "must be given with a backoff"}
 	}
@@ -138,9 +146,9 @@ func add[T any](options *[]pawl.Option, value *T, option func(T) pawl.Option) {
 // made takes a job that a client has made, and checks it as if it were made here.
 func (j NewJob) made(now time.Time) (pawl.NewJob, error) {
 	rest := j
-	rest.Envelope, rest.DelayMS, rest.RunAt, rest.LetterID = nil, nil, Stamp{}, Ref{}
+	rest.Envelope, rest.DelayMS, rest.RunAt, rest.Limit, rest.LetterID = nil, nil, Stamp{}, nil, Ref{}
 	if said, err := json.Marshal(rest); err != nil || string(said) != "{}" {
-		return pawl.NewJob{}, &pawl.FieldError{Field: "envelope base64", Value: "", Rule: "must not be given with other fields but delay_ms, run_at and letter_id"}
+		return pawl.NewJob{}, &pawl.FieldError{Field: "envelope base64", Value: "", Rule: "must not be given with other fields but delay_ms, run_at, limit and letter_id"}
 	}
 	envelope, err := pawl.DecodeEnvelope(j.Envelope)
 	if err == nil {
@@ -152,7 +160,13 @@ func (j NewJob) made(now time.Time) (pawl.NewJob, error) {
 	job := pawl.NewJobFrom(envelope)
 	job.Envelope, job.RunAt, job.Letter = j.Envelope, time.Time(j.RunAt), pawl.ID(j.LetterID)
 	if j.DelayMS != nil {
-		job.Delay = span(*j.DelayMS)
+		job.Delay = Span(*j.DelayMS)
+	}
+	if j.Limit != nil {
+		job.Limit = j.Limit.Read()
+		if err := job.Limit.Check(); err != nil {
+			return pawl.NewJob{}, err
+		}
 	}
 	ready := now.Add(job.Delay)
 	switch deadline := envelope.Deadline(now); {
@@ -168,17 +182,25 @@ func (j NewJob) made(now time.Time) (pawl.NewJob, error) {
 func NewJobOf(job pawl.NewJob) NewJob {
 	form := NewJob{Envelope: job.Envelope, RunAt: Stamp(job.RunAt), LetterID: Ref(job.Letter)}
 	if job.Delay != 0 {
-		ms := wholeMS(job.Delay)
+		ms := Millis(job.Delay)
 		form.DelayMS = &ms
+	}
+	if !job.Limit.IsZero() {
+		limit := LimitOf(job.Limit)
+		form.Limit = &limit
 	}
 	return form
 }
 
-// wholeMS rounds up: a wait is never shortened on its way.
-func wholeMS(d time.Duration) int64 {
+// Millis is a duration in whole milliseconds, away from zero: a wait is never shortened on its way, and what is not zero
+// does not become so.
+func Millis(d time.Duration) int64 {
 	ms := d.Milliseconds()
-	if d > 0 && d%time.Millisecond != 0 {
+	switch rest := d % time.Millisecond; {
+	case rest > 0:
 		ms++
+	case rest < 0:
+		ms--
 	}
 	return ms
 }

@@ -8,27 +8,33 @@ import (
 
 // Push is a job that a move stores, as a store takes it.
 type Push struct {
-	ID         Ref    `json:"id" doc:"of the job"`
-	Kind       string `json:"kind" doc:"its kind"`
-	Queue      string `json:"queue" doc:"its queue"`
-	DelayMS    int64  `json:"delay_ms,omitempty" doc:"wait at least that long"`
-	RunAt      Stamp  `json:"run_at,omitzero" doc:"wait until then"`
-	Once       bool   `json:"once,omitempty" doc:"it must not run twice"`
-	StartsOff  bool   `json:"starts_off,omitempty" doc:"it runs only while its kind is switched on"`
-	UniqueKey  string `json:"unique_key,omitempty" doc:"under which at most one job may be"`
-	Scope      uint8  `json:"unique_scope,omitempty" doc:"1 while it waits, 2 while it waits or runs, 3 for a period"`
-	PeriodMS   int64  `json:"unique_period_ms,omitempty" doc:"with the scope 3"`
-	EnqueuedAt Stamp  `json:"enqueued_at,omitzero" doc:"when it was first enqueued; absent: now"`
-	Envelope   []byte `json:"envelope_base64" doc:"the job"`
+	ID          Ref    `json:"id" doc:"of the job"`
+	Kind        string `json:"kind" doc:"its kind"`
+	Queue       string `json:"queue" doc:"its queue"`
+	DelayMS     int64  `json:"delay_ms,omitempty" doc:"wait at least that long"`
+	RunAt       Stamp  `json:"run_at,omitzero" doc:"wait until then"`
+	Once        bool   `json:"once,omitempty" doc:"it must not run twice"`
+	StartsOff   bool   `json:"starts_off,omitempty" doc:"it runs only while its kind is switched on"`
+	UniqueKey   string `json:"unique_key,omitempty" doc:"under which at most one job may be"`
+	Scope       uint8  `json:"unique_scope,omitempty" doc:"1 while it waits, 2 while it waits or runs, 3 for a period"`
+	PeriodMS    int64  `json:"unique_period_ms,omitempty" doc:"with the scope 3"`
+	OrderingKey string `json:"ordering_key,omitempty" doc:"jobs with the same key run one at a time"`
+	LimitKey    string `json:"limit_key,omitempty" doc:"what its kind's limit per key counts by"`
+	Limited     bool   `json:"limited,omitempty" doc:"its kind is held to a limit"`
+	Limit       *Limit `json:"limit,omitempty" doc:"what its kind states"`
+	EnqueuedAt  Stamp  `json:"enqueued_at,omitzero" doc:"when it was first enqueued; absent: now"`
+	Envelope    []byte `json:"envelope_base64" doc:"the job"`
 }
 
 func pushOf(job *pawl.NewJob) *Push {
 	if job == nil {
 		return nil
 	}
+	limit := LimitOf(job.Limit)
 	return &Push{
-		Ref(job.ID), job.Kind, job.Queue, wholeMS(job.Delay), Stamp(job.RunAt), job.Once, job.StartsOff, job.Unique.Key,
-		uint8(job.Unique.Scope), wholeMS(job.Unique.Period), Stamp(job.EnqueuedAt), job.Envelope,
+		Ref(job.ID), job.Kind, job.Queue, Millis(job.Delay), Stamp(job.RunAt), job.Once, job.StartsOff, job.Unique.Key,
+		uint8(job.Unique.Scope), Millis(job.Unique.Period), job.OrderingKey, job.LimitKey, job.Limited, &limit,
+		Stamp(job.EnqueuedAt), job.Envelope,
 	}
 }
 
@@ -36,9 +42,14 @@ func (p *Push) read() *pawl.NewJob {
 	if p == nil {
 		return nil
 	}
+	var limit pawl.Limit
+	if p.Limit != nil {
+		limit = p.Limit.Read()
+	}
 	return &pawl.NewJob{
-		ID: pawl.ID(p.ID), Kind: p.Kind, Queue: p.Queue, Delay: span(p.DelayMS), RunAt: time.Time(p.RunAt), Once: p.Once,
-		StartsOff: p.StartsOff, Unique: pawl.Unique{Key: p.UniqueKey, Scope: pawl.UniqueScope(p.Scope), Period: span(p.PeriodMS)},
+		ID: pawl.ID(p.ID), Kind: p.Kind, Queue: p.Queue, Delay: Span(p.DelayMS), RunAt: time.Time(p.RunAt), Once: p.Once,
+		StartsOff: p.StartsOff, Unique: pawl.Unique{Key: p.UniqueKey, Scope: pawl.UniqueScope(p.Scope), Period: Span(p.PeriodMS)},
+		OrderingKey: p.OrderingKey, LimitKey: p.LimitKey, Limited: p.Limited, Limit: limit,
 		EnqueuedAt: time.Time(p.EnqueuedAt), Envelope: p.Envelope,
 	}
 }

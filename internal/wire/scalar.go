@@ -123,3 +123,6 @@ func Each[A, B any](values []A, of func(A) B) []B {
 	}
 	return out
 }
+
+// Time is the stamp as a time.
+func (s Stamp) Time() time.Time { return time.Time(s) }
