@@ -161,8 +161,11 @@ func (s schemas) parameters(in reflect.Type) []schema {
 
 func (s schemas) operation(r route) schema {
 	role := string(r.needs)
-	if r.enqueues {
+	switch {
+	case r.enqueues && r.needs == RoleViewer:
 		role = "any"
+	case r.enqueues:
+		role = string(RoleEnqueue) + " or " + role
 	}
 	summary, _, _ := strings.Cut(r.doc, ".")
 	op := schema{"operationId": r.name, "summary": summary, "description": r.doc + "\n\nRole: " + role + "."}

@@ -87,7 +87,10 @@ func ParseTokens(text string) ([]Token, error) {
 			tokens = append(tokens, token)
 		}
 	}
-	return tokens, checkTokens(tokens)
+	if err := checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	return tokens, nil
 }
 
 func parseToken(text string) (Token, error) {
