@@ -154,6 +154,7 @@ func (p *program) root() *cobra.Command {
 		root.AddCommand(command)
 	}
 	root.SetHelpCommand(helpCommand())
+	p.completions(root)
 	return root
 }
 
