@@ -32,6 +32,7 @@ type newJob struct {
 	tags      []string
 	redrive   pawl.RedriveRule
 	startsOff bool
+	create    bool // the store is made where it is not there
 }
 
 const enqueueHelp = `Enqueue one job of any kind and print its id.
@@ -71,6 +72,7 @@ func (p *program) jobEnqueue() *cobra.Command {
 	flags.StringVar(&job.uniqueFor, "unique-for", "", "not within a period of a job with this key: `DURATION=KEY`")
 	addFlag(flags, &job.redrive, "redrive", "RULE", "who may redrive it when it has died: any, one-by-one or never", parseRule)
 	flags.BoolVar(&job.startsOff, "starts-off", false, "it runs only while its kind is switched on")
+	flags.BoolVar(&job.create, "create", false, "make the store where it is not there; pawl.db in the current folder needs no leave")
 	exclusive(command, "delay", "run-at")
 	exclusive(command, "retry-for", "retry-until")
 	exclusive(command, "unique-while-waiting", "unique-unfinished", "unique-for")
@@ -136,7 +138,14 @@ func (p *program) enqueue(ctx context.Context, kind string, j newJob, changed fu
 	if err != nil {
 		return err
 	}
-	s, err := p.open(ctx, making)
+	access := existing
+	if j.create || p.byDefault() {
+		access = making
+	}
+	s, err := p.open(ctx, access)
+	if err != nil && !j.create && (errors.Is(err, pawl.ErrSchema) || exitStatus(err) == exitNotFound) {
+		err = fmt.Errorf("%w, or make it by this command: --create", err)
+	}
 	if err != nil {
 		return err
 	}

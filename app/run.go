@@ -89,15 +89,30 @@ func (p *program) refusal(err error) {
 	}
 }
 
-// oneLine is an error's text without its line ends: joined errors have one each.
+// oneLine is an error's text without its line ends: joined errors have one each. What a line says twice is said once.
 func oneLine(err error) string {
 	var lines []string
 	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" {
+		if line = withoutEcho(strings.TrimSpace(line)); line != "" && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "; ")
+}
+
+// withoutEcho takes the name of an error off where the text before it has said it in other words.
+func withoutEcho(line string) string {
+	for _, echo := range []error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm, pawl.ErrSchema} {
+		if text, found := strings.CutSuffix(line, ": "+echo.Error()); found {
+			return text
+		}
+	}
+	if text, found := strings.CutSuffix(line, ": "+pawl.ErrNotFound.Error()); found {
+		if last := text[strings.LastIndex(text, ": ")+1:]; strings.HasPrefix(strings.TrimSpace(last), "no ") {
+			return text
+		}
+	}
+	return line
 }
 
 // The groups of the command list.

@@ -48,6 +48,8 @@ func (p *program) serveCommand() *cobra.Command {
 		Args:    needs("", 0, 0),
 	}
 	addFlag(command.Flags(), &listen, "listen", "HOST:PORT", "where the endpoints are served (default "+defaultListen+"; port 0: any that is free)", parseListen)
+	grace := time.Duration(0)
+	addFlag(command.Flags(), &grace, "grace", "DURATION", "how long a stop waits for what runs (default 105s; the process ends 30s after that at most)", parsePeriod)
 	var sinks sinkFlags
 	sinks.add(command)
 	command.RunE = p.doing(func(ctx context.Context, _ []string) error {
@@ -55,9 +57,17 @@ func (p *program) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.serve(ctx, listen, others)
+		return p.serve(ctx, listen, others, ladder(grace))
 	})
 	return command
+}
+
+// ladder is the ladder of a shutdown whose handlers have this grace; the default one without it.
+func ladder(grace time.Duration) host.Drain {
+	if grace == 0 {
+		return host.Drain{}
+	}
+	return host.Drain{Handler: grace, Server: grace + 15*time.Second, Host: grace + 30*time.Second}
 }
 
 func parseListen(text string) (string, error) {
@@ -72,7 +82,7 @@ func parseListen(text string) (string, error) {
 }
 
 // serve has its endpoints up before the store is opened, and closes them last.
-func (p *program) serve(ctx context.Context, listen string, sinks []pawl.Sink) error {
+func (p *program) serve(ctx context.Context, listen string, sinks []pawl.Sink, drain host.Drain) error {
 	at, err := p.target()
 	if err != nil {
 		return err
@@ -85,12 +95,12 @@ func (p *program) serve(ctx context.Context, listen string, sinks []pawl.Sink) e
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	endpoints.start(stop)
-	err = p.host(ctx, endpoints, append(sinks, alert.Log(endpoints.log)))
+	err = p.host(ctx, endpoints, append(sinks, alert.Log(endpoints.log)), drain)
 	return errors.Join(err, endpoints.close(errors.Is(err, host.ErrAborted)))
 }
 
 // host runs one from the opening of its store to the closing.
-func (p *program) host(ctx context.Context, endpoints *endpoints, sinks []pawl.Sink) error {
+func (p *program) host(ctx context.Context, endpoints *endpoints, sinks []pawl.Sink, drain host.Drain) error {
 	quiets := make(chan os.Signal, 1) // not to die of one that comes before there is a host
 	if len(quietSignals) > 0 {
 		signal.Notify(quiets, quietSignals...)
@@ -102,7 +112,7 @@ func (p *program) host(ctx context.Context, endpoints *endpoints, sinks []pawl.S
 	}
 	version, _ := built()
 	h, err := host.New(s, pawl.NewMux(), host.Config{
-		Version: version, Servers: []host.Server{}, Sinks: sinks, Logger: endpoints.log,
+		Version: version, Servers: []host.Server{}, Sinks: sinks, Logger: endpoints.log, Drain: drain,
 	})
 	if err != nil {
 		return errors.Join(err, s.Close())

@@ -43,6 +43,9 @@ func (p *program) storeName() string {
 	return defaultStore
 }
 
+// byDefault says that nobody has named a store.
+func (p *program) byDefault() bool { return p.store == "" && p.env("PAWL_STORE") == "" }
+
 // target is the store that was asked for, by the kind of its engine.
 type target struct {
 	engine string // sqlite, postgres

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,25 @@ func state(err error) string {
 	}
 	return ""
 }
+
+// connectError is a failure to connect, in one line: pgx has one for each address and once more for each way to try it.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string {
+	var parts []string
+	for line := range strings.Lines(e.err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(parts, line) {
+			parts = append(parts, line)
+		}
+	}
+	text := parts[0]
+	if len(parts) > 1 {
+		text += " " + strings.Join(parts[1:], "; ")
+	}
+	return text
+}
+
+func (e *connectError) Unwrap() error { return e.err }
 
 // collided reports that PostgreSQL undid a transaction for the sake of another: it can be run again at once.
 func collided(err error) bool {

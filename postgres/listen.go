@@ -67,7 +67,7 @@ func reconnectWait(failures int) time.Duration {
 func (s *Store) hear(config *pgx.ConnConfig, connected func()) error {
 	conn, err := pgx.ConnectConfig(s.background, config.Copy())
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return &connectError{err}
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

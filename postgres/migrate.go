@@ -128,6 +128,8 @@ func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	case version > len(texts):
 		return newerSchema(version, len(texts))
+	case version == 0:
+		return fmt.Errorf("the database has no tables of pawl in schema %s: run `pawl migrate up` to make them: %w", s.schema.name, pawl.ErrSchema)
 	case version < len(texts):
 		return fmt.Errorf("tables are at version %d and this program needs %d: run `pawl migrate up`: %w", version, len(texts), pawl.ErrSchema)
 	}

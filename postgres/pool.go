@@ -45,7 +45,7 @@ func (s *Store) connect(ctx context.Context, url string) error {
 func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return &connectError{err}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if s.pooler, err = behindPooler(ctx, conn); err != nil {
