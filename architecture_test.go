@@ -16,9 +16,9 @@ const module = "github.com/pawljobs/pawl"
 var layers = [][]string{
 	{"internal/id", "internal/chain"},
 	{""},
-	{"internal/storable", "internal/page", "internal/reply", "internal/reach", "internal/execer", "schedule"},
-	{"internal/desk", "internal/desktest"},
-	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "storetest", "chaos/internal/proof"},
+	{"internal/storable", "internal/page", "internal/reply", "internal/reach", "internal/execer", "internal/trouble", "schedule"},
+	{"internal/desk", "internal/desktest", "internal/guest"},
+	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "outbox", "once", "storetest", "chaos/internal/proof"},
 	{"internal/wire"},
 	{"api"},
 	{"internal/remotetest"},

@@ -41,6 +41,7 @@ const (
 	ReasonSignature   Reason = "signature"    // the envelope's signature is bad or missing
 	ReasonCrashLoop   Reason = "crash loop"   // it took down CrashLimit processes
 	ReasonSync        Reason = "sync"         // an inline connection has one attempt
+	ReasonRefused     Reason = "refused"      // no store would take it out of the outbox
 )
 
 // OutcomeUnknown reports that the effect may or may not have happened, and has to be checked before a redrive.

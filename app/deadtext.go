@@ -11,6 +11,7 @@ var allReasons = []pawl.Reason{
 	pawl.ReasonBudget, pawl.ReasonDeadline, pawl.ReasonTimeout, pawl.ReasonCrashed, pawl.ReasonLost,
 	pawl.ReasonInterrupted, pawl.ReasonExplicit, pawl.ReasonPermanent, pawl.ReasonUnknownKind, pawl.ReasonUndecodable,
 	pawl.ReasonWrongArgs, pawl.ReasonSignature, pawl.ReasonCrashLoop, pawl.ReasonSync,
+	pawl.ReasonRefused,
 }
 
 func reasonNames() string {
@@ -52,6 +53,8 @@ func reasonText(reason pawl.Reason) string {
 		return "it took down one host after the other"
 	case pawl.ReasonSync:
 		return "it ran inside its enqueue, which is one try"
+	case pawl.ReasonRefused:
+		return "its store would not take it out of the outbox"
 	}
 	return "not known to this program"
 }

@@ -23,6 +23,8 @@ type Step struct {
 	SQL  string
 	Args []any
 	Row  func(scan func(targets ...any) error) error // nil: there are none
+	// Changed, unless nil, is told how many rows a statement without Row has changed.
+	Changed func(rows int64)
 }
 
 // Execer runs steps one after the other, in one round trip where it can.
@@ -45,8 +47,8 @@ type onPgx struct{ PgxTx }
 // Do sends them as one batch.
 func (x onPgx) Do(ctx context.Context, steps ...Step) error {
 	if len(steps) == 1 && steps[0].Row == nil {
-		_, err := x.Exec(ctx, steps[0].SQL, steps[0].Args...)
-		return err
+		tag, err := x.Exec(ctx, steps[0].SQL, steps[0].Args...)
+		return steps[0].tell(tag.RowsAffected(), err)
 	}
 	batch := &pgx.Batch{}
 	for _, one := range steps {
@@ -69,10 +71,17 @@ func ignoreSame(reported, err error) error {
 	return err
 }
 
+func (t Step) tell(changed int64, err error) error {
+	if err == nil && t.Changed != nil {
+		t.Changed(changed)
+	}
+	return err
+}
+
 func (t Step) read(results pgx.BatchResults) error {
 	if t.Row == nil {
-		_, err := results.Exec()
-		return err
+		tag, err := results.Exec()
+		return t.tell(tag.RowsAffected(), err)
 	}
 	rows, err := results.Query()
 	if err != nil {
@@ -115,8 +124,12 @@ func (x onSQL) one(ctx context.Context, one Step) error {
 		args[i] = plain(arg)
 	}
 	if one.Row == nil {
-		_, err := x.ExecContext(ctx, one.SQL, args...)
-		return err
+		result, err := x.ExecContext(ctx, one.SQL, args...)
+		if err != nil || one.Changed == nil {
+			return err
+		}
+		changed, err := result.RowsAffected()
+		return one.tell(changed, err)
 	}
 	rows, err := x.QueryContext(ctx, one.SQL, args...)
 	if err != nil {

@@ -1,0 +1,220 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawljobs/pawl"
+)
+
+// batch is what one claim has got.
+type batch struct {
+	rows    []*row
+	claimed time.Time
+}
+
+// hand hands in the jobs of a batch. It touches nothing of the lane's state: the next claim is made meanwhile.
+func (l *lane) hand(ctx context.Context, b batch) *sending {
+	s := &sending{lane: l, batch: b}
+	var ready []*row
+	for _, r := range b.rows {
+		switch {
+		case r.isPast(l.config.Tries):
+			r.fate, r.err = fateDead, r.lastWords(l.config.Tries)
+		case r.open():
+			ready = append(ready, r)
+		}
+	}
+	s.try(ctx, ready)
+	return s
+}
+
+// conclude decides what is to be recorded of a batch. Its error, which was reported, says that the lane should pause.
+func (l *lane) conclude(ctx context.Context, s *sending) error {
+	dead := l.sort(s)
+	var err error
+	if len(dead) > 0 {
+		err = l.die(ctx, dead)
+	}
+	if s.stop == nil {
+		l.store.Over()
+		l.limit = l.config.Batch
+		return err
+	}
+	l.limit = max(l.limit/4, min(smallBatch, l.config.Batch)) // it may be that it is too slow for so many
+	l.store.Report(s.stop, "given_back", len(l.due.given))
+	return errors.Join(s.stop, err)
+}
+
+// smallBatch is enough to tell a message that is at fault from a store that is.
+const smallBatch = 10
+
+// isPast says that a claim is the one too many: the last one was there, and nobody was heard of afterwards, or the letter
+// that it led to could not be recorded.
+func (r *row) isPast(tries int) bool {
+	return r.attempts > tries || r.attempts == tries && r.lost > 0
+}
+
+func (r *row) lastWords(tries int) error {
+	if r.attempts > tries && r.lastError != "" {
+		return errors.New(r.lastError)
+	}
+	return fmt.Errorf("%w: %d claims, after the last %d of which nobody was heard of", errVanished, r.attempts-1, r.lost)
+}
+
+// errVanished is what a message dies of that dispatchers did not survive.
+var errVanished = errors.New("its dispatchers vanished")
+
+// open makes the job of a message; false when that cannot be.
+func (r *row) open() bool {
+	envelope, err := pawl.DecodeEnvelope(r.envelope)
+	if err == nil && envelope.ID != r.id {
+		err = &pawl.PoisonError{Reason: pawl.ReasonUndecodable, Err: fmt.Errorf("the envelope in message %s is of job %s", r.id, envelope.ID)}
+	}
+	if err != nil {
+		r.fate, r.err = fateRefused, err
+		return false
+	}
+	r.job = pawl.NewJobFrom(envelope)
+	r.job.Envelope, r.job.RunAt, r.job.Delay = r.envelope, r.runAt, r.delay
+	if envelope.Policy.RetryFor > 0 {
+		r.job.EnqueuedAt = r.createdAt // what counts for it is when it was written
+	}
+	return true
+}
+
+// sending is the handing in of one batch.
+type sending struct {
+	*lane
+	batch
+	up   bool  // the store has taken something
+	stop error // the store cannot be asked; nothing more is handed in
+}
+
+// try hands in messages in their order. Where all together are refused it finds those that are at fault.
+func (s *sending) try(ctx context.Context, part []*row) {
+	if len(part) == 0 || s.stop != nil {
+		return
+	}
+	err := s.enqueue(ctx, part)
+	switch {
+	case err == nil:
+		s.up = true
+		for _, r := range part {
+			r.fate = fateStored
+		}
+	case isOutage(err):
+		s.stop = err
+	case len(part) == 1:
+		part[0].fate, part[0].err = fateUnclear, err
+		if isRefusal(err) {
+			part[0].fate = fateRefused
+		}
+	case s.up || isRefusal(err):
+		half := len(part) / 2
+		s.try(ctx, part[:half])
+		s.try(ctx, part[half:])
+	default:
+		s.probe(ctx, part, err)
+	}
+}
+
+// probe finds out whether the store takes anything at all: the first message, or some other.
+func (s *sending) probe(ctx context.Context, part []*row, failure error) {
+	other := 1 + rand.IntN(len(part)-1)
+	for _, i := range []int{0, other} {
+		s.try(ctx, part[i:i+1])
+		if s.up || s.stop != nil {
+			break
+		}
+	}
+	if !s.up && s.stop == nil {
+		s.stop = failure
+		return
+	}
+	rest := make([]*row, 0, len(part))
+	for _, r := range part {
+		if r.fate == fateUnknown {
+			rest = append(rest, r)
+		}
+	}
+	s.try(ctx, rest)
+}
+
+// enqueue is one call of the store.
+func (s *sending) enqueue(ctx context.Context, part []*row) (err error) {
+	if time.Since(s.claimed) > s.config.Lease-s.config.Timeout {
+		return errLeaseOver
+	}
+	jobs := make([]pawl.NewJob, len(part))
+	for i, r := range part {
+		jobs[i] = r.job
+	}
+	ctx, cancel := s.detached(ctx)
+	defer cancel()
+	defer func() {
+		if value := recover(); value != nil {
+			err = &pawl.PanicError{Value: value, Stack: string(debug.Stack())}
+		}
+	}()
+	results, err := s.target.Enqueue(ctx, jobs)
+	if err == nil && len(results) != len(jobs) {
+		return fmt.Errorf("the store answered for %d of %d jobs", len(results), len(jobs))
+	}
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+var errLeaseOver = errors.New("the lease is nearly over")
+
+// isRefusal reports an error that says of itself that the jobs are at fault.
+func isRefusal(err error) bool {
+	return pawl.ClassOf(err) >= pawl.ClassPermanent && !errors.Is(err, pawl.ErrSchema)
+}
+
+// isOutage reports an error that says of itself that the store cannot be asked.
+func isOutage(err error) bool {
+	for _, target := range []error{
+		errNoAnswer, errLeaseOver, pawl.ErrClosed, pawl.ErrSchema,
+		context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	var network net.Error
+	return errors.As(err, &network) || pawl.ClassOf(err) == pawl.ClassTransient
+}
+
+// sort puts down what is to be recorded with the next claim, and returns the messages that die.
+func (l *lane) sort(s *sending) (dead []*row) {
+	l.dueUntil = s.claimed.Add(l.config.Lease)
+	for _, r := range s.rows {
+		if r.fate == fateUnclear && s.up { // others were taken
+			r.fate = fateRefused
+		}
+		switch {
+		case r.fate == fateStored:
+			l.due.stored = append(l.due.stored, r)
+		case r.fate == fateDead || r.fate == fateRefused && r.attempts >= l.config.Tries:
+			dead = append(dead, r)
+		case r.fate == fateRefused:
+			l.due.refused = append(l.due.refused, r)
+		default:
+			l.due.given = append(l.due.given, r)
+		}
+	}
+	if n := len(l.due.refused); n > 0 {
+		first := l.due.refused[0]
+		l.single.Report(first.err, "message", first.id.String(), "claim", first.attempts, "refused", n)
+	}
+	return dead
+}
