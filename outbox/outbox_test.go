@@ -187,4 +187,3 @@ type named struct {
 }
 
 func (n named) Connection() pawl.Connection { return pawl.Connection{Name: n.name} }
-

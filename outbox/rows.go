@@ -106,7 +106,7 @@ func (c *core) exchangeInFile(ctx context.Context, owner string, s settlement, r
 			}
 			rows = append(rows, row)
 			if bytes += len(row.envelope); suspect || bytes > claimBytes {
-				return guest.Enough
+				return guest.ErrEnough
 			}
 			return nil
 		})

@@ -98,9 +98,6 @@ select column1, column2, column3, {now} + column4, {now}, column5 from (values `
 	insertSQLiteEnd = `) where true on conflict (id) do nothing returning id`
 )
 
-// nowSQLite is the time of the machine, to the millisecond, as SQLite knows it.
-const nowSQLite = `cast(round((julianday('now') - 2440587.5) * 86400000) as integer)`
-
 func newStatements(h *guest.Home) statements {
 	texts := []string{
 		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])", "{span $4}", "$4 * interval '1 millisecond'",
@@ -110,8 +107,8 @@ func newStatements(h *guest.Home) statements {
 	s := statements{quick: quickPostgres, insert: insertPostgres, claim: claimPostgres, purge: purgePostgres}
 	if h.Dialect == guest.SQLite {
 		texts = []string{
-			"{now}", nowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $4}", "$4",
-			"{age o.created_at}", nowSQLite + " - o.created_at",
+			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $4}", "$4",
+			"{age o.created_at}", guest.NowSQLite + " - o.created_at",
 		}
 		s = statements{insert: insertSQLite, claim: readySQLite, take: takeSQLite, purge: purgeSQLite}
 	}

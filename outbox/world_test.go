@@ -411,4 +411,3 @@ func same(t testing.TB, what string, got []pawl.ID, jobs []pawl.NewJob) {
 		}
 	}
 }
-

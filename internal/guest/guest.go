@@ -94,6 +94,9 @@ func (h *Home) lock() int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
+// NowSQLite is the time of the machine in Unix milliseconds, as SQLite knows it.
+const NowSQLite = `cast(round((julianday('now') - 2440587.5) * 86400000) as integer)`
+
 // Tx is what statements run on.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -103,7 +106,7 @@ type Tx interface {
 // Write runs f in a transaction of its own; on SQLite in one that has the write lock from the beginning.
 func (h *Home) Write(ctx context.Context, f func(ctx context.Context, tx Tx) error) (err error) {
 	if h.Dialect == SQLite {
-		return explain(h.writeFile(ctx, f))
+		return Explain(h.writeFile(ctx, f))
 	}
 	tx, err := h.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -167,8 +170,8 @@ func (h *Home) writeFile(ctx context.Context, f func(ctx context.Context, tx Tx)
 	return errors.Join(err, rollback)
 }
 
-// explain goes by the text, which all drivers take from SQLite itself.
-func explain(err error) error {
+// Explain says that a lock of an SQLite file was not to be had. It goes by the text, which all drivers take from SQLite.
+func Explain(err error) error {
 	if err == nil || errors.Is(err, pawl.ErrBusy) {
 		return err
 	}
@@ -180,10 +183,10 @@ func explain(err error) error {
 	return err
 }
 
-// Enough ends the reading of rows.
-var Enough = errors.New("enough")
+// ErrEnough ends the reading of rows.
+var ErrEnough = errors.New("enough")
 
-// Rows runs a query and reads each row of its answer, or as many until read returns Enough.
+// Rows runs a query and reads each row of its answer, or as many until read returns ErrEnough.
 func Rows(ctx context.Context, tx Tx, query string, args []any, read func(rows *sql.Rows) error) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -191,7 +194,7 @@ func Rows(ctx context.Context, tx Tx, query string, args []any, read func(rows *
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := read(rows); err == Enough {
+		if err := read(rows); err == ErrEnough {
 			break
 		} else if err != nil {
 			return err

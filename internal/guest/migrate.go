@@ -145,7 +145,7 @@ func (h *Home) version(ctx context.Context, tx Tx) (version int, err error) {
 		_, err = One(ctx, tx, h.Text(readVersion), nil, &version)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read version of table %s: %w", h.Names.Table, explain(err))
+		return 0, fmt.Errorf("read version of table %s: %w", h.Names.Table, Explain(err))
 	}
 	return version, nil
 }
