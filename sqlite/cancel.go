@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	selectToCancel = `select seq, letter, case when session is not null then 'reserved' when run_at is not null then 'scheduled'
+	selectToCancel = `select seq, letter, case when session is not null then 'reserved' when run_at < ` + parked + ` then 'scheduled'
   else 'waiting' end, cancel from pawl_job where id = ?1`
 	selectDoneState = `select state from pawl_done where id = ?1`
 	markCancelled   = `update pawl_job set cancel = 1 where seq = ?1`

@@ -78,13 +78,14 @@ type claim struct {
 	at         int64
 	openedAt   int64
 	rules      rules
-	suspect    bool     // one may still be taken
-	drawn      bool     // the tokens are
-	base       int64    // tokens after it, up to Max of them, are this claim's
-	more       bool     // there is more to be taken from a queue
-	kindList   string   // of the request, as JSON
-	queues     []string // of the jobs taken, in the order of their tokens
-	kinds      []string // of the jobs taken, and perhaps more
+	limits     map[string]pawl.Limit // that are in force
+	suspect    bool                  // one may still be taken
+	drawn      bool                  // the tokens are
+	base       int64                 // tokens after it, up to Max of them, are this claim's
+	more       bool                  // there is more to be taken from a queue
+	kindList   string                // of the request, as JSON
+	queues     []string              // of the jobs taken, in the order of their tokens
+	kinds      []string              // of the jobs taken, and perhaps more
 	jobs       []pawl.ClaimedJob
 	damage     []damage // found in rows on the way
 }
@@ -93,6 +94,9 @@ func (c *claim) run(ctx context.Context) error {
 	var err error
 	if c.rules, err = c.readRules(ctx); err != nil {
 		return fmt.Errorf("read rules: %w", err)
+	}
+	if c.limits, err = readLimits(ctx, c.x); err != nil {
+		return fmt.Errorf("read limits: %w", err)
 	}
 	for _, queue := range c.request.Queues {
 		if c.left() == 0 || c.more {
@@ -108,6 +112,11 @@ func (c *claim) run(ctx context.Context) error {
 	if len(c.queues) == 0 {
 		return nil
 	}
+	if len(c.limits) > 0 {
+		if err := c.countStarts(ctx); err != nil {
+			return fmt.Errorf("count starts: %w", err)
+		}
+	}
 	if err := c.read(ctx); err != nil {
 		return fmt.Errorf("read jobs: %w", err)
 	}
@@ -122,6 +131,11 @@ func (c *claim) drain(ctx context.Context, queue string) error {
 	fronts, err := c.findFronts(ctx, queue)
 	if err != nil {
 		return fmt.Errorf("find kinds: %w", err)
+	}
+	if len(c.limits) > 0 {
+		if fronts, err = c.lineUpAll(ctx, queue, fronts); err != nil {
+			return err
+		}
 	}
 	fronts = slices.DeleteFunc(fronts, func(f front) bool { return !c.rules.allow(f) })
 	if c.request.Orphans != nil {

@@ -99,6 +99,8 @@ select id, kind, queue, 'removed', attempt, enqueued_at, ?2, letter, case when ?
 from pawl_job where seq in ` + cleared
 )
 
+const leaveLines = `delete from pawl_turn where job_id in (select id from pawl_job where turn <> 0 and seq in ` + cleared + `) returning okey, lkey, kind`
+
 // removals take the jobs of a list, and what hangs on them. Their records stay with what is kept of them.
 var removals = [...]string{
 	`delete from pawl_key where until = 0 and (key, job_id) in (select unique_key, id from pawl_job where seq in ` + cleared + `)`,
@@ -116,6 +118,14 @@ func removeJobs(ctx context.Context, x execer, jobs []removal, keep bool, at int
 	if _, err := x.ExecContext(ctx, keepRemoved, seqs, at, keep); err != nil {
 		return err
 	}
+	t := newTurns(x, at)
+	left, err := selectRows(ctx, x, scanLines, leaveLines, seqs)
+	if err != nil {
+		return fmt.Errorf("leave lines: %w", err)
+	}
+	for _, l := range left {
+		t.look(l)
+	}
 	for _, statement := range removals {
 		if _, err := x.ExecContext(ctx, statement, seqs); err != nil {
 			return err
@@ -129,5 +139,9 @@ func removeJobs(ctx context.Context, x execer, jobs []removal, keep bool, at int
 			return err
 		}
 	}
-	return nil
+	ready, err := t.give(ctx)
+	if w, ok := x.(*writer); ok && ready {
+		w.ready = true
+	}
+	return err
 }

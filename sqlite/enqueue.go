@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -13,8 +14,8 @@ import (
 const (
 	takeSeq = `update pawl_counter set value = value + ?1 where name = 'seq' returning value`
 
-	insertHead = `insert into pawl_job (seq, id, kind, queue, once, starts_off, lane, run_at, ready_at, enqueued_at, letter, unique_key, envelope)
-select column1, column2, column3, column4, column5 & 1, column5 >> 1, column5 >> 1, column6, coalesce(column6, ?1), coalesce(column7, ?1), column8, column9, column10
+	insertHead = `insert into pawl_job (seq, id, kind, queue, once, starts_off, lane, turn, run_at, ready_at, enqueued_at, letter, unique_key, envelope)
+select column1, column2, column3, column4, column5 & 1, (column5 >> 1) & 1, (column5 >> 1) & 1, column5 >> 2, column6, coalesce(nullif(column6, ` + parked + `), ?1), coalesce(column7, ?1), column8, column9, column10
 from (values `
 	insertRow  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertTail = `) where not exists (select 1 from pawl_done where id = column2)
@@ -68,7 +69,12 @@ func insertJobs(ctx context.Context, x execer, jobs []pawl.NewJob, at int64) ([]
 		stored, start = stored+some, start+n
 	}
 	if stored < int64(len(in.rows)) {
-		return in.results, in.markRepeated(ctx, base)
+		if err := in.markRepeated(ctx, base); err != nil {
+			return nil, err
+		}
+	}
+	if in.lined {
+		return in.results, in.lineUp(ctx, base)
 	}
 	return in.results, nil
 }
@@ -80,6 +86,7 @@ type insertion struct {
 	jobs    []pawl.NewJob
 	results []pawl.Enqueued
 	rows    []int // indices of the jobs that are to be inserted
+	lined   bool  // some of them stand in line
 }
 
 // admit picks the jobs to insert: all but those whose unique key is held. Ids that are taken show when inserting.
@@ -87,6 +94,7 @@ func (in *insertion) admit(ctx context.Context) error {
 	var special []int
 	for i := range in.jobs {
 		in.results[i].ID = in.jobs[i].ID
+		in.lined = in.lined || in.jobs[i].OrderingKey != "" || in.jobs[i].Limited
 		if in.jobs[i].Unique.Key != "" || !in.jobs[i].Letter.IsZero() {
 			special = append(special, i)
 		}
@@ -135,14 +143,52 @@ func (in *insertion) args(start, n int, base int64) []any {
 		if job.StartsOff {
 			flags |= 2
 		}
+		runAt := in.runAt(job)
+		if l, lined := linesOf(job); lined {
+			flags |= 4
+			if l.kind.Valid {
+				flags |= 8
+			}
+			if runAt == nil {
+				runAt = int64(math.MaxInt64)
+			}
+		}
 		var key any
 		if job.Unique.Key != "" {
 			key = job.Unique.Key
 		}
 		args = append(args, base+int64(r)+1, job.ID[:], job.Kind, job.Queue, flags,
-			in.runAt(job), timeValue(job.EnqueuedAt), idValue(job.Letter), key, job.Envelope)
+			runAt, timeValue(job.EnqueuedAt), idValue(job.Letter), key, job.Envelope)
 	}
 	return args
+}
+
+// lineUp puts the jobs that were stored into their lines, and gives turns.
+func (in *insertion) lineUp(ctx context.Context, base int64) error {
+	t := newTurns(in.x, in.at)
+	stated := map[string]bool{}
+	for r, i := range in.rows {
+		job := &in.jobs[i]
+		l, lined := linesOf(job)
+		if !lined || in.results[i].Status != pawl.Accepted {
+			continue
+		}
+		if !job.Limit.IsZero() && !stated[job.Kind] {
+			stated[job.Kind] = true
+			text, err := json.Marshal(job.Limit)
+			if err == nil {
+				_, err = in.x.ExecContext(ctx, stateLimit, job.Kind, string(text))
+			}
+			if err != nil {
+				return fmt.Errorf("note limit of kind %s: %w", job.Kind, err)
+			}
+		}
+		if err := t.enter(ctx, job.ID, base+int64(r)+1, l, in.runAt(job) == nil); err != nil {
+			return fmt.Errorf("put job %s into line: %w", job.ID, err)
+		}
+	}
+	_, err := t.give(ctx)
+	return err
 }
 
 // runAt is when the job becomes due, or nil when it is ready at once.

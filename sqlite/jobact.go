@@ -8,7 +8,7 @@ import (
 	"github.com/pawljobs/pawl/internal/desk"
 )
 
-const runNow = `update pawl_job set seq = ?2, run_at = null, ready_at = ?3 where seq = ?1`
+const runNow = `update pawl_job set seq = ?2, run_at = iif(turn <> 0, ` + parked + `, null), ready_at = ?3 where seq = ?1`
 
 // RunJobsNow makes scheduled jobs ready.
 func (s *Store) RunJobsNow(ctx context.Context, ids []pawl.ID, by pawl.By) ([]error, error) {
@@ -24,6 +24,13 @@ func (s *Store) RunJobsNow(ctx context.Context, ids []pawl.ID, by pawl.By) ([]er
 			return nil, err
 		}
 		w.ready = true
+		t := newTurns(w, at)
+		if err := t.back(ctx, id, last); err != nil {
+			return nil, err
+		}
+		if _, err := t.give(ctx); err != nil {
+			return nil, err
+		}
 		_, err = writeAudit(ctx, w, at, by, desk.RunNowEntry(id))
 		return nil, err
 	})

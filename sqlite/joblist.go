@@ -53,8 +53,8 @@ type jobState struct {
 
 var jobStates = map[pawl.JobState]jobState{
 	"":                {live: true, ended: true},
-	pawl.JobWaiting:   {live: true, term: "session is null and run_at is null"},
-	pawl.JobScheduled: {live: true, term: "session is null and run_at is not null"},
+	pawl.JobWaiting:   {live: true, term: "session is null and (run_at is null or run_at = " + parked + ")"},
+	pawl.JobScheduled: {live: true, term: "session is null and run_at < " + parked},
 	pawl.JobReserved:  {live: true, term: "session is not null"},
 	pawl.JobDone:      {ended: true, term: "state = 'done'"},
 	pawl.JobDead:      {ended: true, term: "state = 'dead'"},

@@ -12,11 +12,11 @@ import (
 
 // The same columns of live and of ended jobs. An ended one without an envelope is remembered for its id alone.
 const (
-	liveColumns = `id, kind, queue, case when session is not null then 'reserved' when run_at is not null then 'scheduled'
-		else 'waiting' end, attempt, crashes, requeues, enqueued_at, run_at, null,
-		coalesce((select name from pawl_session s where s.id = session), ''), coalesce(progress, ''), letter, starts_off`
+	liveColumns = `id, kind, queue, case when session is not null then 'reserved' when run_at < ` + parked + ` then 'scheduled'
+		else 'waiting' end, attempt, crashes, requeues, enqueued_at, nullif(run_at, ` + parked + `), null,
+		coalesce((select name from pawl_session s where s.id = session), ''), coalesce(progress, ''), letter, starts_off, run_at is not null and run_at = ` + parked
 	isKept      = "envelope is not null"
-	doneColumns = `id, kind, queue, state, attempt, 0, 0, enqueued_at, null, finished_at, '', '', letter, 0`
+	doneColumns = `id, kind, queue, state, attempt, 0, 0, enqueued_at, null, finished_at, '', '', letter, 0, 0`
 )
 
 // jobRow is a job as it is stored; what holds it back is not in its row.
@@ -28,7 +28,7 @@ type jobRow struct {
 func (r *jobRow) targets() []any {
 	return []any{
 		(*looseID)(&r.ID), &r.Kind, &r.Queue, &r.State, &r.Attempt, &r.Crashes, &r.Requeues, (*timeColumn)(&r.EnqueuedAt),
-		(*timeColumn)(&r.RunAt), (*timeColumn)(&r.FinishedAt), &r.Host, &r.Progress, (*looseID)(&r.Letter), &r.startsOff,
+		(*timeColumn)(&r.RunAt), (*timeColumn)(&r.FinishedAt), &r.Host, &r.Progress, (*looseID)(&r.Letter), &r.startsOff, &r.HeldInLine,
 	}
 }
 

@@ -16,14 +16,14 @@ const (
 	clear = `update pawl_job set session = null, token = null, room = zeroblob(10), cancel = 0, progress = null, `
 
 	waitAgain = clear + `started = 0, run_at = ?4, ready_at = ?4` + fence + notCancelled
-	queueUp   = clear + `started = 0, seq = ?4, ready_at = ?5` + fence + notCancelled
+	queueUp   = clear + `started = 0, seq = ?4, ready_at = ?5, run_at = iif(turn <> 0, ` + parked + `, null)` + fence + notCancelled
 
 	// As if it had not been claimed: a mark of this reservation goes unless its handler was interrupted, an earlier one
 	// stays.
 	giveBack = clear + `started = iif(started = token and not ?4, 0, started), seq = iif(seq > 0, seq - 4611686018427387904, seq),
 attempt = attempt - 1, requeues = requeues + ?4, ready_at = iif(?4, ?5, ready_at)` + fence + notCancelled
 
-	selectEnding = `select kind, queue, attempt, enqueued_at, letter, unique_key, envelope from pawl_job` + fence
+	selectEnding = `select kind, queue, attempt, enqueued_at, letter, unique_key, turn <> 0, envelope from pawl_job` + fence
 	insertEnded  = `insert or replace into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`
 	deleteEnded   = `delete from pawl_job` + fence
@@ -80,13 +80,20 @@ func (b *settling) change(ctx context.Context, statement string, r pawl.Reservat
 // putBack schedules the job, or puts it at the end of its queue at once.
 func (b *settling) putBack(ctx context.Context, r pawl.Reservation, after time.Duration) (int64, error) {
 	if after > 0 {
-		return b.change(ctx, waitAgain, r, b.at+wholeMillis(after))
+		changed, err := b.change(ctx, waitAgain, r, b.at+wholeMillis(after))
+		if err == nil && changed > 0 {
+			err = b.turns.back(ctx, r.ID, 0) // it joins the lines when it is due
+		}
+		return changed, err
 	}
 	seq, _, err := selectOne(ctx, b.w, scanValue[int64], takeSeq, 1)
 	if err != nil {
 		return 0, fmt.Errorf("draw number: %w", err)
 	}
 	changed, err := b.change(ctx, queueUp, r, seq, b.at)
+	if err == nil && changed > 0 {
+		err = b.turns.back(ctx, r.ID, seq)
+	}
 	b.w.ready = b.w.ready || changed > 0
 	return changed, err
 }
@@ -101,7 +108,7 @@ type ending struct {
 }
 
 func scanEnding(rows *sql.Rows) (e ending, err error) {
-	return e, rows.Scan(&e.kind, &e.queue, &e.attempt, &e.enqueuedAt, (*looseID)(&e.letter), &e.key, &e.envelope)
+	return e, rows.Scan(&e.kind, &e.queue, &e.attempt, &e.enqueuedAt, (*looseID)(&e.letter), &e.key, &e.turn, &e.envelope)
 }
 
 // end moves one job to the finished ones, with its letter and alerts when it is dead.

@@ -48,7 +48,8 @@ func (s *Store) BusyQueues(ctx context.Context) (names []string, err error) {
 // The counts of each state, from its own index.
 const (
 	waitingByQueue   = `select queue, count(*) from pawl_job where session is null and run_at is null group by queue`
-	scheduledByQueue = `select queue, count(*) from pawl_job where run_at is not null group by queue`
+	parkedByQueue    = `select queue, count(*) from pawl_job where run_at is not null and run_at = ` + parked + ` group by queue`
+	scheduledByQueue = `select queue, count(*) from pawl_job where run_at is not null and run_at < ` + parked + ` group by queue`
 	reservedByQueue  = `select queue, count(*) from pawl_job where session is not null group by queue`
 )
 
@@ -62,6 +63,7 @@ func readQueues(ctx context.Context, x execer, at int64) ([]pawl.QueueView, erro
 	}
 	for query, field := range map[string]func(*pawl.QueueView) *int{
 		waitingByQueue:   func(v *pawl.QueueView) *int { return &v.Waiting },
+		parkedByQueue:    func(v *pawl.QueueView) *int { return &v.Waiting },
 		scheduledByQueue: func(v *pawl.QueueView) *int { return &v.Scheduled },
 		reservedByQueue:  func(v *pawl.QueueView) *int { return &v.Reserved },
 	} {
@@ -72,7 +74,7 @@ func readQueues(ctx context.Context, x execer, at int64) ([]pawl.QueueView, erro
 			return nil, err
 		}
 		for _, c := range counts {
-			*field(of(c.queue)) = c.n
+			*field(of(c.queue)) += c.n
 		}
 	}
 	if err := oldestReady(ctx, x, views, at); err != nil {

@@ -47,6 +47,7 @@ func (s *Store) OpenSession(ctx context.Context, host pawl.HostInfo) (pawl.Sessi
 		return 0, fmt.Errorf("open session: %w", err)
 	}
 	var session int64
+	var limited []string // kinds whose limit has changed
 	err = s.write(ctx, func(ctx context.Context, w *writer) (err error) {
 		at := now()
 		if session, _, err = selectOne(ctx, w, scanValue[int64], takeSession); err != nil {
@@ -60,8 +61,14 @@ func (s *Store) OpenSession(ctx context.Context, host pawl.HostInfo) (pawl.Sessi
 				return err
 			}
 		}
+		if limited, err = register(ctx, w, host, at); err != nil {
+			return fmt.Errorf("register limits: %w", err)
+		}
 		return seeKinds(ctx, w, host.Kinds, at)
 	})
+	if err == nil && len(limited) > 0 {
+		err = s.giveKinds(ctx, limited...)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("open session: %w", err)
 	}

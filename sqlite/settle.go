@@ -21,9 +21,9 @@ where j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1
 	selectOwned = `select t.key from json_each(?1) t cross join pawl_job j
 where j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1, 16) order by t.key`
 
-	// What the session holds with a letter or a unique key: seldom anything.
-	selectCare = `select token, id, letter, unique_key from pawl_job
-where session = ?1 and session is not null and (letter is not null or unique_key is not null)`
+	// What the session holds with a letter, a unique key or a place in a line.
+	selectCare = `select token, id, letter, unique_key, turn <> 0 from pawl_job
+where session = ?1 and session is not null and (letter is not null or unique_key is not null or turn <> 0)`
 
 	deleteDone = `delete from pawl_job where session = ?1 and token in (select value from json_each(?2))`
 )
@@ -82,6 +82,7 @@ func (s *Store) settle(ctx context.Context, session pawl.SessionID, settlements 
 	b := settling{session: int64(session), items: settlements, history: s.config.History > 0}
 	err := s.write(ctx, func(ctx context.Context, w *writer) error {
 		b.w, b.at = w, now()
+		b.turns = newTurns(w, b.at)
 		return b.run(ctx)
 	})
 	return b.results, err
@@ -95,6 +96,7 @@ type settling struct {
 	history bool // keep the envelopes of finished jobs
 	at      int64
 	results []error
+	turns   *turns
 }
 
 // run settles the plain acknowledgements together and the others one by one.
@@ -121,6 +123,11 @@ func (b *settling) run(ctx context.Context) error {
 			return fmt.Errorf("job %s: %w", b.items[i].ID, err)
 		}
 	}
+	ready, err := b.turns.give(ctx)
+	if err != nil {
+		return err
+	}
+	b.w.ready = b.w.ready || ready
 	return b.enqueue(ctx)
 }
 
@@ -192,7 +199,7 @@ func (b *settling) dropLost(ctx context.Context, members []int, tokens string, i
 	return owned, nil
 }
 
-// takeCare frees the unique keys of finished jobs, and writes to the letters that they came from.
+// takeCare frees the unique keys and the turns of finished jobs, and writes to the letters that they came from.
 func (b *settling) takeCare(ctx context.Context, done []int) error {
 	special, err := selectRows(ctx, b.w, scanCare, selectCare, b.session)
 	if err != nil {
@@ -222,17 +229,23 @@ type care struct {
 	id     pawl.ID
 	letter pawl.ID
 	key    sql.NullString
+	turn   bool // it stands in line
 }
 
 func scanCare(rows *sql.Rows) (c care, err error) {
-	return c, rows.Scan(&c.token, (*idColumn)(&c.id), (*looseID)(&c.letter), &c.key)
+	return c, rows.Scan(&c.token, (*idColumn)(&c.id), (*looseID)(&c.letter), &c.key, &c.turn)
 }
 
-// leave does it.
+// leave does it, but for the turns of others.
 func (b *settling) leave(ctx context.Context, job care, outcome pawl.RedriveOutcome, next pawl.ID) error {
 	if job.key.Valid {
 		if _, err := b.w.ExecContext(ctx, freeKey, job.key.String, job.id[:], int64(pawl.UniqueForPeriod)); err != nil {
 			return fmt.Errorf("free unique key: %w", err)
+		}
+	}
+	if job.turn {
+		if err := b.turns.ended(ctx, job.id); err != nil {
+			return fmt.Errorf("leave lines: %w", err)
 		}
 	}
 	if job.letter.IsZero() {

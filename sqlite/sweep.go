@@ -33,9 +33,11 @@ and n <= (select max(n) from pawl_attempt b where b.job_id = pawl_attempt.job_id
 attempt = attempt - ` + unmarked + `, crashes = crashes + ` + charged + `,
 lane = starts_off + 2 * (crashes + ` + charged + ` >= ?3), cancel = 0, progress = null, ready_at = ?4 where seq in (select value from json_each(?1))`
 
-	selectDue  = `select seq from pawl_job where run_at is not null and run_at <= ?1 order by run_at, seq limit ?2`
-	makeReady  = `update pawl_job set seq = ?2 + t.key + 1, run_at = null from json_each(?1) t where pawl_job.seq = t.value`
-	selectNext = `select run_at from pawl_job where run_at is not null order by run_at limit 1`
+	selectDue = `select seq from pawl_job where run_at is not null and run_at <= ?1 order by run_at, seq limit ?2`
+	// Those of them that stand in line, where they were moved to.
+	selectDueLined = `select seq, id from pawl_job where seq > ?1 and seq <= ?2 and turn <> 0 order by seq`
+	makeReady      = `update pawl_job set seq = ?2 + t.key + 1, run_at = iif(turn <> 0, ` + parked + `, null) from json_each(?1) t where pawl_job.seq = t.value`
+	selectNext     = `select run_at from pawl_job where run_at is not null and run_at < ` + parked + ` order by run_at limit 1`
 )
 
 // Sweep does a small batch of each duty, in a transaction of its own.
@@ -179,6 +181,7 @@ func (s *Store) makeDue(ctx context.Context, request pawl.SweepRequest, report *
 		if err != nil {
 			return err
 		}
+		t := newTurns(w, at)
 		if due = len(seqs); due > 0 {
 			last, _, err := selectOne(ctx, w, scanValue[int64], takeSeq, due)
 			if err != nil {
@@ -188,10 +191,16 @@ func (s *Store) makeDue(ctx context.Context, request pawl.SweepRequest, report *
 				return err
 			}
 			w.ready = true
+			if err := t.due(ctx, last-int64(due), last); err != nil {
+				return err
+			}
 		}
-		runAt, found, err := selectOne(ctx, w, scanValue[int64], selectNext)
-		if found {
-			next = longMillis(runAt - at)
+		if next, err = t.sweep(ctx, request.Limit); err != nil {
+			return err
+		}
+		runAt, scheduled, err := selectOne(ctx, w, scanValue[int64], selectNext)
+		if wait := longMillis(runAt - at); scheduled && (next < 0 || wait < next) {
+			next = wait
 		}
 		return err
 	})

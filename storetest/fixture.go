@@ -31,6 +31,7 @@ type fixture struct {
 	h     Harness
 	store Store
 	ctx   context.Context
+	limit pawl.Limit // what later hosts say that workKind states
 }
 
 func newFixture(t testing.TB, h Harness, o Options) *fixture {
@@ -130,7 +131,11 @@ func hostInfo(name string, sinks ...string) pawl.HostInfo {
 
 func (f *fixture) host(name string, sinks ...string) pawl.SessionID {
 	f.Helper()
-	session, err := f.store.OpenSession(f.ctx, hostInfo(name, sinks...))
+	info := hostInfo(name, sinks...)
+	if !f.limit.IsZero() {
+		info.Limits = map[string]pawl.Limit{workKind: f.limit}
+	}
+	session, err := f.store.OpenSession(f.ctx, info)
 	f.ok("open session", err)
 	return session
 }

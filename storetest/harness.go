@@ -65,6 +65,8 @@ func groups() []group {
 		{"Transaction", transactionPromises()},
 		{"IDs", idPromises()},
 		{"Unique", uniquePromises()},
+		{"Lines", linePromises()},
+		{"Limits", limitPromises()},
 		{"Payload", payloadPromises()},
 		{"Claim", claimPromises()},
 		{"Order", orderPromises()},

@@ -19,6 +19,7 @@ type model struct {
 	seq      int             // places given out
 	now      time.Duration
 	stale    []staleReservation
+	limit    pawl.Limit // of the limited kind
 }
 
 type modelJob struct {
@@ -36,6 +37,7 @@ type modelJob struct {
 	marked   bool            // by the present reservation
 	cancel   bool            // it is to be removed when the present reservation ends
 	letter   *modelLetter    // whose redrive it is
+	line     *modelLine      // nil: it stands in none
 }
 
 type modelSession struct {
@@ -100,20 +102,27 @@ func (m *model) enqueue(job pawl.NewJob) pawl.Enqueued {
 	if holder := m.holderOf(job.Unique.Key); holder != nil {
 		return pawl.Enqueued{ID: holder.new.ID, Status: pawl.Duplicate}
 	}
-	j := &modelJob{new: job}
+	m.seq++
+	j := &modelJob{new: job, line: newModelLine(job, m.seq)}
 	m.jobs = append(m.jobs, j)
 	m.wait(j, job.Delay)
 	return pawl.Enqueued{ID: job.ID, Status: pawl.Accepted}
 }
 
-// wait schedules a job, or puts it at the end of its queue.
+// wait schedules a job, or puts it at the end of its queue, and of the lines of its limits.
 func (m *model) wait(j *modelJob, delay time.Duration) {
+	if j.line != nil {
+		j.line.leaveLimits(j.new)
+	}
 	if delay > 0 {
 		j.state, j.due = pawl.JobScheduled, m.now+delay
 		return
 	}
 	m.seq++
 	j.state, j.front, j.place = pawl.JobWaiting, false, m.seq
+	if j.line != nil && j.line.gate > beforeOrder {
+		j.line.place = m.seq
+	}
 }
 
 func (j *modelJob) putBack() { j.state, j.front = pawl.JobWaiting, true }
@@ -126,7 +135,7 @@ func (j *modelJob) uncount() {
 
 // ready lists a queue's waiting jobs in their order.
 func (m *model) ready(queue string) []*modelJob {
-	jobs := slices.DeleteFunc(m.in(pawl.JobWaiting), func(j *modelJob) bool { return j.new.Queue != queue })
+	jobs := slices.DeleteFunc(m.in(pawl.JobWaiting), func(j *modelJob) bool { return j.new.Queue != queue || !j.isReady() })
 	slices.SortFunc(jobs, func(a, b *modelJob) int {
 		if a.front != b.front {
 			if a.front {
@@ -164,6 +173,7 @@ func (m *model) sweep() int {
 	for _, j := range due {
 		m.wait(j, 0)
 	}
+	m.give()
 	return len(due)
 }
 
@@ -199,7 +209,7 @@ func (m *model) settle(j *modelJob, outcome pawl.Outcome, letter pawl.ID) {
 
 // end finishes a job and writes the outcome to the letter that it was redriven from.
 func (m *model) end(j *modelJob, state pawl.JobState, outcome pawl.RedriveOutcome) {
-	j.state = state
+	j.state, j.line = state, nil
 	if j.letter == nil {
 		return
 	}
@@ -230,6 +240,7 @@ func (m *model) die(s *modelSession) {
 		j.putBack()
 	}
 	m.sessions = slices.DeleteFunc(m.sessions, func(other *modelSession) bool { return other == s })
+	m.give()
 }
 
 // leave closes a session.
@@ -243,6 +254,7 @@ func (m *model) leave(s *modelSession) {
 		j.uncount()
 	}
 	m.sessions = slices.DeleteFunc(m.sessions, func(other *modelSession) bool { return other == s })
+	m.give()
 }
 
 // clear removes what is unfinished in a queue.
@@ -258,6 +270,7 @@ func (m *model) clear(queue string) int {
 		m.end(j, pawl.JobRemoved, pawl.RedriveCancelled)
 		removed++
 	}
+	m.give()
 	return removed
 }
 
@@ -267,6 +280,7 @@ func (m *model) cancel(j *modelJob) pawl.JobState {
 		j.cancel = true
 	} else {
 		m.end(j, pawl.JobRemoved, pawl.RedriveCancelled)
+		m.give()
 	}
 	return j.state
 }
@@ -274,7 +288,9 @@ func (m *model) cancel(j *modelJob) pawl.JobState {
 // retry puts a dead job back under its own id.
 func (m *model) retry(j *modelJob, letter *modelLetter) {
 	letter.status, letter.outcome = pawl.StatusRedriven, pawl.RedrivePending
-	fresh := modelJob{new: j.new, letter: letter}
+	m.seq++
+	fresh := modelJob{new: j.new, letter: letter, line: newModelLine(j.new, m.seq)}
 	*j = fresh
 	m.wait(j, 0)
+	m.give()
 }

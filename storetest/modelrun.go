@@ -32,6 +32,8 @@ func RunModel(t *testing.T, h Harness) {
 		passed := false // a failure leaves by a panic; what rapid then repeats to find the shortest one has no limit
 		defer func() { failed = failed || !passed }()
 		run := &modelRun{fixture: newFixture(&modelTB{TB: t, rt: rt}, h, Options{}), rt: rt, model: newModel(), last: map[pawl.ID]pawl.DeadLetter{}}
+		run.ok("set limit", run.store.SetLimit(run.ctx, otherKind, &pawl.Limit{Concurrency: 2, PerKey: 1}, operator("model")))
+		run.model.limit = pawl.Limit{Concurrency: 2, PerKey: 1}
 		run.open()
 		rt.Repeat(map[string]func(*rapid.T){
 			"":               run.check,
@@ -54,6 +56,7 @@ func RunModel(t *testing.T, h Harness) {
 			"clear a queue":  run.clearOne,
 			"cancel":         run.cancelOne,
 			"retry a letter": run.retryOne,
+			"limit a kind":   run.limitOne,
 		})
 		run.drain()
 		passed = true
@@ -118,10 +121,21 @@ func (r *modelRun) enqueueSome(rt *rapid.T) {
 		if key := rapid.SampledFrom([]string{"", "", "", "k", "l"}).Draw(rt, "key"); key != "" {
 			options = append(options, pawl.UniqueWhileUnfinished(key))
 		}
+		if key := rapid.SampledFrom([]string{"", "", "", "m", "n"}).Draw(rt, "ordering key"); key != "" {
+			options = append(options, pawl.OrderingKey(key))
+		}
+		if key := rapid.SampledFrom([]string{"", "o", "p"}).Draw(rt, "limit key"); key != "" {
+			options = append(options, pawl.LimitKey(key))
+		}
 		kind := rapid.SampledFrom([]string{workKind, otherKind}).Draw(rt, "kind")
-		jobs[i] = r.jobOf(kind, pawl.Policy{}, `1`, options...)
+		policy := pawl.Policy{}
+		if kind == otherKind {
+			policy.Limit.Concurrency = 9 // what counts is set by the operator
+		}
+		jobs[i] = r.jobOf(kind, policy, `1`, options...)
 		want = append(want, r.model.enqueue(jobs[i]))
 	}
+	r.model.give()
 	r.equal("enqueued", r.try(jobs...), want)
 }
 
@@ -167,15 +181,9 @@ func (r *modelRun) claimSome(rt *rapid.T) {
 
 func (r *modelRun) claimAndCompare(s *modelSession, request pawl.ClaimRequest) {
 	r.Helper()
-	want := r.model.claimable(request)
 	jobs, err := claimAll(r.ctx, r.store, request)
 	r.ok("claim", err)
-	var wantIDs []pawl.ID
-	for _, j := range want {
-		wantIDs = append(wantIDs, j.new.ID)
-	}
-	r.equal("claimed", ids(jobs), wantIDs)
-	for i, j := range want {
+	for i, j := range r.compareClaimed(request, jobs) {
 		j.state, j.holder, j.claimed, j.marked = pawl.JobReserved, s, jobs[i], false
 		j.attempt++
 		got := jobs[i]
@@ -216,6 +224,7 @@ func (r *modelRun) settleSome(rt *rapid.T) {
 			r.last[j.new.ID] = r.letter(letter)
 		}
 	}
+	r.model.give()
 	r.sweep(s.id)
 }
 
@@ -285,6 +294,7 @@ func (r *modelRun) hostDies(rt *rapid.T) {
 		if j.claimed.Started {
 			r.settle(victim.id, end(j.claimed, pawl.Done{}))
 			r.model.settle(j, pawl.Done{}, pawl.ID{})
+			r.model.give()
 		}
 	}
 	r.sweepAll() // what is due joins the queue before
@@ -383,7 +393,8 @@ func (r *modelRun) drain() {
 	r.open()
 	r.sweepAll()
 	last := r.model.sessions[0]
-	for len(r.model.in(pawl.JobWaiting)) > 0 {
+	for rounds := 0; len(r.model.in(pawl.JobWaiting)) > 0; rounds++ {
+		r.holds("whatever waits has its turn", rounds < 1000)
 		all := request(last.id, 1000)
 		all.Suspect = true
 		r.claimAndCompare(last, all)
@@ -391,6 +402,7 @@ func (r *modelRun) drain() {
 		for _, j := range r.model.held(last) {
 			r.settle(last.id, end(j.claimed, pawl.Done{}))
 			r.model.settle(j, pawl.Done{}, pawl.ID{})
+			r.model.give()
 		}
 	}
 	r.check(nil)
