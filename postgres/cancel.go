@@ -14,7 +14,7 @@ import (
 
 const (
 	// Whoever ends or moves one of these jobs is waited for.
-	lockToCancel = `select id, case when holder is not null then 'reserved' when run_at is not null then 'scheduled' else 'waiting' end,
+	lockToCancel = `select id, case when holder is not null then 'reserved' when run_at < 'infinity' then 'scheduled' else 'waiting' end,
   flags & 8 <> 0 from {s}.job where id = any($1::uuid[]) order by id for update`
 	selectEndedState = `select id, case state when 0 then 'done' when 1 then 'dead' else 'removed' end from {t} where id = any($1::uuid[])`
 	markCancelled    = `update {s}.job set flags = flags | 8 where id = any($1::uuid[])`
@@ -46,6 +46,7 @@ func (s *Store) CancelJobs(ctx context.Context, ids []pawl.ID, by pawl.By) (resu
 	if err != nil {
 		return nil, fmt.Errorf("cancel jobs: %w", err)
 	}
+	s.giveIfAny(ctx)
 	if len(c.running) > 0 {
 		s.waker.announce() // their hosts are to hear of it
 	}

@@ -57,6 +57,13 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 	if err == nil && len(c.past) > 0 {
 		err = c.addPast(ctx)
 	}
+	if err == nil {
+		err = c.obeyLimits(ctx)
+	}
+	if err == nil && c.arrivals {
+		s.giveTurns(ctx)
+		c.more = true
+	}
 	if err != nil {
 		if !errors.Is(err, pawl.ErrSessionLost) {
 			s.held.lostTrack(request.Session)
@@ -82,7 +89,9 @@ type claim struct {
 	past     []pawl.ID // of those that have rows in other tables
 	now      time.Time
 	more     bool
-	suspects bool // some wait
+	suspects bool             // some wait
+	arrivals bool             // turns are to be given
+	lined    map[pawl.ID]bool // of the jobs, those that stand in line with their kind
 }
 
 // place is where a claimed job stood.

@@ -25,6 +25,7 @@ const (
 	headerAlive    = 1
 	headerSuspects = 2
 	headerTimely   = 4
+	headerArrivals = 8
 )
 
 // Flags of a lane.
@@ -74,6 +75,7 @@ func (c *claim) exec(ctx context.Context, text string, lanes []*lane, limit int,
 				flags := r.int32(9)
 				head = header{xmin: r.int64(2), xmax: r.int64(4), hosts: int(r.int32(5)), rules: string(r[14]), alive: flags&headerAlive != 0, timely: flags&headerTimely != 0}
 				c.suspects, c.now = flags&headerSuspects != 0, r.time(11)
+				c.arrivals = flags&headerArrivals != 0
 			case rowLane:
 				lanes[r.int32(1)-1].read(r)
 			default:
@@ -150,6 +152,12 @@ func (c *claim) addJob(r row, lanes []*lane) {
 	}
 	if r.int32(9)&flagSide != 0 {
 		c.past = append(c.past, job.ID)
+	}
+	if r.int32(9)&flagLinedKind != 0 {
+		if c.lined == nil {
+			c.lined = map[pawl.ID]bool{}
+		}
+		c.lined[job.ID] = true
 	}
 	c.jobs = append(c.jobs, job)
 	c.places = append(c.places, place{queue: l.queue, seq: seq, kind: r.int32(5)})

@@ -29,8 +29,10 @@ const (
   delete from {s}.attempt a using gone g where a.job_id = g.id and g.flags & 4 <> 0 returning a.job_id, a.n, a.record
 ), verdicts as (
   delete from {s}.verdict v using gone g where v.job_id = g.id and g.flags & 4 <> 0
+), came as (
+  insert into {s}.arrival (job_id) select id from gone where flags & 32 <> 0
 ){kept}
-select seq, run_at, letter from gone`
+select seq, nullif(run_at, 'infinity'), letter from gone`
 
 	keepRemoved = `, kept as (
   insert into {current} (id, state, finished_at, enqueued_at, queue, kind, attempt, requeues, crashes, letter, history, envelope)
@@ -41,7 +43,7 @@ select seq, run_at, letter from gone`
 	rememberRemoved = `, kept as (insert into {current} (id, state) select id, 2 from gone on conflict (id) do nothing)`
 
 	clearReady     = `run_at is null and seq >= $4 order by seq`
-	clearScheduled = `run_at is not null and run_at >= $4 order by run_at`
+	clearScheduled = `run_at is not null and run_at >= $4 order by run_at` // what is parked, too
 
 	updateAudit = `update {s}.audit set outcome = $2 where id = $1`
 )
@@ -74,6 +76,7 @@ func (s *Store) ClearQueue(ctx context.Context, queue string, by pawl.By) (int, 
 			return c.cleared, fmt.Errorf("clear queue %s after %d jobs: %w", queue, c.cleared, err)
 		}
 		c = next
+		s.giveIfAny(ctx)
 	}
 	return c.cleared, nil
 }

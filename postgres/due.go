@@ -16,12 +16,15 @@ const (
     select ctid as tid, run_at, seq as old from {s}.job where run_at <= now() and (run_at, seq) > ($2, $3)
     order by run_at, seq limit $1 for update skip locked) d
 ), moved as (
-  update {s}.job j set run_at = null, seq = due.seq from due where j.ctid = due.tid returning 1
+  update {s}.job j set run_at = case when j.flags & 32 <> 0 then 'infinity'::timestamptz end, seq = due.seq from due where j.ctid = due.tid
+  returning j.id, j.flags, j.seq
+), came as (
+  insert into {s}.arrival (job_id) select id from moved where flags & 32 <> 0 order by seq
 )
 select (select count(*) from moved), run_at, old from (select run_at, old from due order by run_at desc, old desc limit 1) l`
 
 	// A Duration ends at 292 years, and the wait for a job need not.
-	selectNextDue = `select least(run_at - now(), interval '10000 days') from {s}.job where run_at is not null and (run_at, seq) > ($1, $2)
+	selectNextDue = `select least(run_at - now(), interval '10000 days') from {s}.job where run_at < 'infinity' and (run_at, seq) > ($1, $2)
 order by run_at, seq limit 1`
 
 	dueAtOnce = 2000                  // jobs in one statement

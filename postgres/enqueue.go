@@ -47,6 +47,9 @@ func (s *Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueue
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
+	if in.lined {
+		s.giveTurns(ctx)
+	}
 	return in.results, nil
 }
 

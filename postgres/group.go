@@ -160,6 +160,7 @@ func (s *Store) insertGroup(group []*groupCall) error {
 		all.kinds = append(all.kinds, c.in.kinds...)
 		all.queues = append(all.queues, c.in.queues...)
 		all.full = all.full || c.in.full
+		all.lined = all.lined || c.in.lined
 	}
 	all.results = make([]pawl.Enqueued, len(all.jobs))
 	if err := s.insertSmall(ctx, all); err != nil {

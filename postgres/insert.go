@@ -16,6 +16,8 @@ const (
 	flagSide       = 4 // has rows in attempt or verdict
 	flagCancel     = 8
 	flagKeyWaiting = 16 // its unique key counts only while it waits
+	flagLined      = 32 // has a row in turn
+	flagLinedKind  = 64 // with its kind in it
 )
 
 const (
@@ -26,7 +28,7 @@ select * from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea
 
 	// Zeros stand for nulls. $6 are delays and $7 and $8 are times, all in microseconds.
 	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey)
-select id, queue, kind, flags, envelope, case when due > now() then due end,
+select id, queue, kind, flags, envelope, case when due > now() then due when flags & 32 <> 0 then 'infinity' end,
   case when due > now() then due when enqueued <> 0 then now() end,
   case when enqueued <> 0 then 'epoch'::timestamptz + enqueued * interval '1 microsecond' else now() end,
   nullif(letter, '00000000-0000-0000-0000-000000000000'), nullif(ukey, '00000000-0000-0000-0000-000000000000')
@@ -61,6 +63,7 @@ type insertion struct {
 	results []pawl.Enqueued
 	slots   slotSet
 	full    bool // some job has more than the plain columns
+	lined   bool // some job stands in line
 	special bool // some job has a unique key or comes from a letter
 	notify  bool // in the transaction itself
 	hopeful bool // ids that are there already are not expected, and end the transaction
@@ -79,6 +82,9 @@ func (s *Store) newInsertion(ctx context.Context, jobs []pawl.NewJob) (*insertio
 		}
 		in.number()
 	}
+	if in.lined {
+		return in, s.stateLimits(ctx, jobs)
+	}
 	return in, nil
 }
 
@@ -91,7 +97,8 @@ func (s *Store) insertionOf(jobs []pawl.NewJob, slots slotSet) *insertion {
 	for i := range jobs {
 		job := &jobs[i]
 		in.special = in.special || job.Unique.Key != "" || !job.Letter.IsZero()
-		in.full = in.full || in.special || job.Delay != 0 || !job.RunAt.IsZero() || !job.EnqueuedAt.IsZero()
+		in.lined = in.lined || job.OrderingKey != "" || job.Limited
+		in.full = in.full || in.special || in.lined || job.Delay != 0 || !job.RunAt.IsZero() || !job.EnqueuedAt.IsZero()
 	}
 	return in
 }
@@ -169,6 +176,9 @@ func (in *insertion) insertRows(ctx context.Context, x execer.Execer, rows []int
 				return err
 			}})
 		}
+		if in.lined {
+			steps = in.lineUp(steps, part)
+		}
 	}
 	if in.notify {
 		steps = append(steps, step{SQL: `select pg_notify($1, '')`, Args: []any{in.store.schema.channel}})
@@ -224,10 +234,14 @@ func (in *insertion) statement(rows []int) step {
 			keys[r] = keyHash(job.Unique.Key)
 		}
 	}
-	return step{
-		SQL:  full,
-		Args: []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys},
+	args := []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys}
+	if in.lined {
+		full, args = in.store.sql.insertLinedUnless, append(args, in.lineArgs(rows)...)
+		if in.hopeful {
+			full = in.store.sql.insertLined
+		}
 	}
+	return step{SQL: full, Args: args}
 }
 
 func flagsOf(job *pawl.NewJob) (flags int16) {
@@ -236,6 +250,12 @@ func flagsOf(job *pawl.NewJob) (flags int16) {
 	}
 	if job.StartsOff {
 		flags |= flagStartsOff
+	}
+	if job.OrderingKey != "" || job.Limited {
+		flags |= flagLined
+	}
+	if job.Limited {
+		flags |= flagLinedKind
 	}
 	if job.Unique.Key != "" && job.Unique.Scope == pawl.UniqueWaiting {
 		flags |= flagKeyWaiting

@@ -14,8 +14,11 @@ const (
 	// In the order in which they were given, behind what is ready.
 	runNow = `with due as materialized (
   select id, nextval('{l}.job_seq') as seq from (select id, n from unnest($1::uuid[]) with ordinality t (id, n) order by n) t
+), moved as (
+  update {s}.job j set run_at = case when j.flags & 32 <> 0 then 'infinity'::timestamptz end, ready_at = now(), seq = due.seq
+  from due where j.id = due.id and j.run_at < 'infinity' and j.holder is null returning j.id, j.flags, j.seq
 )
-update {s}.job j set run_at = null, ready_at = now(), seq = due.seq from due where j.id = due.id and j.run_at is not null and j.holder is null`
+insert into {s}.arrival (job_id) select id from moved where flags & 32 <> 0 order by seq`
 
 	deleteJobs = `delete from {s}.job j where j.id = any($1::uuid[]) returning ` + endedColumns
 )
@@ -48,6 +51,7 @@ func (s *Store) RunJobsNow(ctx context.Context, ids []pawl.ID, by pawl.By) ([]er
 	if err != nil {
 		return nil, fmt.Errorf("run jobs now: %w", err)
 	}
+	s.giveIfAny(ctx)
 	s.waker.announce()
 	return refusals, nil
 }
@@ -74,6 +78,7 @@ func (s *Store) DeleteJobs(ctx context.Context, ids []pawl.ID, by pawl.By) ([]er
 	if err != nil {
 		return nil, fmt.Errorf("delete jobs: %w", err)
 	}
+	s.giveIfAny(ctx)
 	return refusals, nil
 }
 

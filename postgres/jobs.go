@@ -14,11 +14,12 @@ import (
 // The same columns of live and of ended jobs, whose rows are called j. An ended one without a time is remembered for its
 // id alone.
 const (
-	liveColumns = `j.id, k.text, q.text, case when j.holder is not null then 'reserved' when j.run_at is not null then 'scheduled'
-    else 'waiting' end, j.attempt, j.crashes, j.requeues, j.enqueued_at, j.run_at, null::timestamptz,
-  coalesce((select name from {s}.session where id = j.holder), ''), coalesce(j.progress, ''), j.letter, j.flags & 2 <> 0`
+	liveColumns = `j.id, k.text, q.text, case when j.holder is not null then 'reserved' when j.run_at < 'infinity' then 'scheduled'
+    else 'waiting' end, j.attempt, j.crashes, j.requeues, j.enqueued_at, nullif(j.run_at, 'infinity'), null::timestamptz,
+  coalesce((select name from {s}.session where id = j.holder), ''), coalesce(j.progress, ''), j.letter, j.flags & 2 <> 0,
+  j.run_at is not distinct from 'infinity'`
 	doneColumns = `j.id, k.text, q.text, case j.state when 0 then 'done' when 1 then 'dead' else 'removed' end,
-  j.attempt, j.crashes, j.requeues, j.enqueued_at, null::timestamptz, j.finished_at, '', '', j.letter, false`
+  j.attempt, j.crashes, j.requeues, j.enqueued_at, null::timestamptz, j.finished_at, '', '', j.letter, false, false`
 	isKept = `finished_at is not null`
 
 	withNames = ` join {s}.name k on k.id = j.kind join {s}.name q on q.id = j.queue`
@@ -38,7 +39,7 @@ func (r *jobRow) targets() []any {
 	return []any{
 		(*idColumn)(&r.ID), &r.Kind, &r.Queue, (*string)(&r.State), &r.Attempt, &r.Crashes, &r.Requeues,
 		(*timeColumn)(&r.EnqueuedAt), (*timeColumn)(&r.RunAt), (*timeColumn)(&r.FinishedAt), &r.Host, &r.Progress,
-		(*idColumn)(&r.Letter), &r.startsOff,
+		(*idColumn)(&r.Letter), &r.startsOff, &r.HeldInLine,
 	}
 }
 
@@ -127,9 +128,9 @@ func stateOf(state pawl.JobState) (jobState, error) {
 	case "":
 		return jobState{live: true, ended: true}, nil
 	case pawl.JobWaiting:
-		return jobState{live: true, term: "holder is null and run_at is null"}, nil
+		return jobState{live: true, term: "holder is null and (run_at is null or run_at = 'infinity')"}, nil
 	case pawl.JobScheduled:
-		return jobState{live: true, term: "holder is null and run_at is not null"}, nil
+		return jobState{live: true, term: "holder is null and run_at < 'infinity'"}, nil
 	case pawl.JobReserved:
 		return jobState{live: true, term: "holder is not null"}, nil
 	case pawl.JobDone:

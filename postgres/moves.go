@@ -111,6 +111,7 @@ func (s *Store) moveWithin(ctx context.Context, moves []pawl.Move, f func(ctx co
 		return nil, err
 	}
 	if done.pushed {
+		s.giveIfAny(ctx)
 		s.waker.announce()
 	}
 	return done.refusals, nil

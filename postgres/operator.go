@@ -20,6 +20,8 @@ type deskStatements struct {
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
 	lockToQuiet, quietHost, lockToDrain, drainHost                   string
+	countParked, upsertLimit, stateLimits, deleteLimit, standBack    string
+	lookAtKind, countLines                                           string
 	runNow, deleteJobs, lockToCancel, markCancelled, removeFree      string
 	alertStatements
 	operationStatements
@@ -38,6 +40,8 @@ func newDeskStatements(s schema) deskStatements {
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
 		lockToQuiet: s.text(lockToQuiet), quietHost: s.text(quietHost), lockToDrain: s.text(lockToDrain), drainHost: s.text(drainHost),
+		countParked: s.text(countParked), upsertLimit: s.text(upsertLimit), stateLimits: s.text(stateLimits), deleteLimit: s.text(deleteLimit),
+		standBack: s.text(standBack), lookAtKind: s.text(lookAtKind), countLines: s.text(countLines),
 		runNow: s.text(runNow), deleteJobs: s.text(deleteJobs), lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
 		alertStatements: newAlertStatements(s), operationStatements: newOperationStatements(s),
 	}

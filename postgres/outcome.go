@@ -25,14 +25,19 @@ const (
 const (
 	// A start mark outlives a reservation that was cut off; one that says that its handler did not run takes its own
 	// mark with it.
-	putBack = `update {s}.job j set holder = null, claim = null, progress = null, flags = (j.flags & ~8) | t.side,
+	putBack = `with back as (
+  update {s}.job j set holder = null, claim = null, progress = null, flags = (j.flags & ~8) | t.side,
   started = case when t.way <= 2 or t.way = 3 and j.started = j.claim then null else j.started end,
-  run_at = case when t.way = 1 then now() + t.after * interval '1 microsecond' end,
+  run_at = case when t.way = 1 then now() + t.after * interval '1 microsecond' when t.way = 2 and j.flags & 32 <> 0 then 'infinity' end,
   ready_at = case t.way when 1 then now() + t.after * interval '1 microsecond' when 3 then j.ready_at else now() end,
   seq = case when t.way = 2 then nextval('{l}.job_seq') when t.way > 2 and j.seq >= 0 then j.seq - 4611686018427387904 else j.seq end,
   attempt = j.attempt - (t.way > 2)::int, requeues = j.requeues + (t.way = 4)::int
 from unnest($1::uuid[], $2::bigint[], $4::smallint[], $5::bigint[], $6::smallint[]) t (id, claim, way, after, side)
-where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.flags & 8 = 0 returning j.id`
+where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.flags & 8 = 0 returning j.id, j.flags & 32 <> 0 and t.way <= 2 as lined
+), came as (
+  insert into {s}.arrival (job_id) select id from back where lined
+)
+select id, lined from back`
 
 	endJobs = `delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
 where j.id = t.id and j.claim = t.claim and j.holder = $3
@@ -83,6 +88,7 @@ func (b *settling) settleTogether(ctx context.Context, tx pgx.Tx, members []int,
 	b.ready = true
 	in := b.store.insertionOf(next, slots)
 	in.number()
+	b.lined = b.lined || in.lined
 	if err := in.run(ctx, execer.OnPgx(tx)); err != nil {
 		return fmt.Errorf("enqueue follow-ups: %w", err)
 	}
@@ -131,7 +137,9 @@ func (b *settling) putBack(ctx context.Context, tx pgx.Tx, members []int) error 
 	}
 	records := recordList{}
 	var id idColumn
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+	var lined bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &lined}, func() error {
+		b.lined = b.lined || lined
 		n := index[pawl.ID(id)]
 		item := &b.items[members[n]]
 		b.results[members[n]] = nil
@@ -225,6 +233,7 @@ func (b *settling) end(ctx context.Context, tx pgx.Tx, members []int, slots slot
 		job.member = index[job.id]
 		b.results[job.member] = nil
 		jobs = append(jobs, &job)
+		b.lined = b.lined || job.flags&flagLined != 0
 		return nil
 	})
 	if err != nil || len(jobs) == 0 {
@@ -239,14 +248,22 @@ func (b *settling) end(ctx context.Context, tx pgx.Tx, members []int, slots slot
 	return b.keep(ctx, tx, jobs, slots)
 }
 
-// takePast moves what is in other tables into the jobs.
+// takePast moves what is in other tables into the jobs, and leaves word of those that stood in line.
 func (s *Store) takePast(ctx context.Context, tx pgx.Tx, jobs []*ended) error {
 	index := map[pawl.ID]*ended{}
-	var ids idList
+	var ids, lined idList
 	for _, job := range jobs {
+		if job.flags&flagLined != 0 {
+			lined = append(lined, job.id)
+		}
 		if job.flags&flagSide != 0 {
 			index[job.id] = job
 			ids = append(ids, job.id)
+		}
+	}
+	if len(lined) > 0 {
+		if _, err := tx.Exec(ctx, s.sql.insertJobArrivals, lined); err != nil {
+			return fmt.Errorf("leave lines: %w", err)
 		}
 	}
 	if len(ids) == 0 {

@@ -49,8 +49,12 @@ cross join lateral (
   where holder is null group by 1, 2) h
 join {s}.name qn on qn.id = q.id join {s}.name kn on kn.id = h.kind where q.id is not null`
 
+	countParked = `select n.text, c.n from (
+  select queue, count(*) as n from (select queue from {s}.job where run_at = 'infinity' limit $1) s group by queue) c
+join {s}.name n on n.id = c.queue`
+
 	countScheduled = `select n.text, c.n from (
-  select queue, count(*) as n from (select queue from {s}.job where run_at is not null order by run_at limit $1) s group by queue) c
+  select queue, count(*) as n from (select queue from {s}.job where run_at < 'infinity' order by run_at limit $1) s group by queue) c
 join {s}.name n on n.id = c.queue`
 )
 
@@ -132,6 +136,15 @@ func (s *Store) readQueues(ctx context.Context, q querier, b countBounds) ([]paw
 	for _, c := range scheduled {
 		view := views[c.name]
 		view.Scheduled = c.n
+		views[c.name] = view
+	}
+	parked, err := selectRows(ctx, q, scanQueueCount, s.sql.desk.countParked, b.most)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range parked {
+		view := views[c.name]
+		view.Waiting += c.n
 		views[c.name] = view
 	}
 	switches, err := s.readSwitches(ctx, q)

@@ -78,6 +78,7 @@ func (s *Store) recoverFor(ctx context.Context, allowed time.Duration, limit int
 			s.claims.fronts.Add(1)
 			s.waker.announce()
 		}
+		s.giveIfAny(ctx) // what was to be cancelled is gone
 		if time.Since(began) > allowed {
 			break
 		}

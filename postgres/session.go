@@ -44,6 +44,9 @@ func (s *Store) OpenSession(ctx context.Context, host pawl.HostInfo) (pawl.Sessi
 	if err != nil {
 		return 0, fmt.Errorf("open session: %w", err)
 	}
+	if err := s.registerLimits(ctx, host); err != nil {
+		return 0, fmt.Errorf("open session: register limits: %w", err)
+	}
 	kinds := s.names.of(host.Kinds)
 	slices.Sort(kinds)
 	sinks := append([]string{}, host.Sinks...)
@@ -216,6 +219,7 @@ func (s *Store) CloseSession(ctx context.Context, session pawl.SessionID) error 
 		if len(held) > 0 {
 			s.claims.fronts.Add(1)
 			s.waker.announce()
+			s.giveIfAny(ctx)
 		}
 		if !known {
 			_, _, err = s.recoverFor(ctx, claimTime, int(^uint(0)>>1))

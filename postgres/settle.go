@@ -18,14 +18,20 @@ const (
 	settleDone = `with gone as (
   delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
   where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
-  returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.envelope
+  returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.envelope
 ), kept as (
   insert into {current} ({columns}) select {values} from gone
-) select id from gone`
+), came as (
+  insert into {s}.arrival (job_id) select id from gone where flags & 32 <> 0
+) select id, flags from gone`
 
-	settleForgotten = `delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
-where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
-returning j.id`
+	settleForgotten = `with gone as (
+  delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
+  where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
+  returning j.id, j.flags
+), came as (
+  insert into {s}.arrival (job_id) select id from gone where flags & 32 <> 0
+) select id, flags from gone`
 )
 
 // errNoLetter refuses a death without evidence.
@@ -53,6 +59,9 @@ func (s *Store) Settle(ctx context.Context, session pawl.SessionID, settlements 
 		s.claims.fronts.Add(1)
 		s.waker.announce()
 	}
+	if b.lined {
+		s.giveTurns(ctx)
+	}
 	return b.results, nil
 }
 
@@ -66,6 +75,7 @@ type settling struct {
 	others  []int
 	repeats map[int]int // members whose reservation was named before, and where
 	ready   bool        // jobs became ready
+	lined   bool        // some stood in line
 }
 
 func newSettling(s *Store, session pawl.SessionID, settlements []pawl.Settlement) *settling {
@@ -143,7 +153,9 @@ func (b *settling) finish(ctx context.Context) error {
 			}
 			defer rows.Close()
 			for rows.Next() {
-				ended[row(rows.RawValues()).id(0)] = true
+				r := row(rows.RawValues())
+				ended[r.id(0)] = true
+				b.lined = b.lined || r.int16(1)&flagLined != 0
 			}
 			return rows.Err()
 		})
@@ -187,12 +199,17 @@ func (b *settling) settleOthers(ctx context.Context) error {
 		return nil
 	}
 	var kinds, queues []string
+	var next []pawl.NewJob
 	for _, i := range b.others {
 		for _, job := range b.items[i].Enqueue {
 			kinds, queues = append(kinds, job.Kind), append(queues, job.Queue)
 		}
+		next = append(next, b.items[i].Enqueue...)
 	}
 	if err := b.store.number(ctx, kinds, queues); err != nil {
+		return err
+	}
+	if err := b.store.stateLimits(ctx, next); err != nil {
 		return err
 	}
 	return b.settleApart(ctx, b.others)

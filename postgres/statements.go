@@ -8,6 +8,12 @@ type statements struct {
 	selectSlots, markSlot, insertSlot, retireSlot, forgetSlot string
 	insertPlain, insertPlainUnless                            string
 	insertFull, insertFullUnless, insertOne                   string
+	insertLined, insertLinedUnless                            string
+	insertArrivals, arriveTakenBack, insertJobArrivals        string
+	takeArrivals, selectLimits, selectRates, leaveLines       string
+	leaveLimits, passOrders, passKeys, passKinds, letThrough  string
+	countPiles, writeRate, countStarts, lookAgain, anyArrival string
+	parkUnlined                                               string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
 	forgetAttempts, forgetVerdicts                            string
 	claim, claimSuspect, claimOrphan, takeTokens              string
@@ -33,6 +39,13 @@ func newStatements(s schema) statements {
 		retireSlot: s.text(retireSlot), forgetSlot: s.text(forgetSlot),
 		insertPlain: s.text(insertPlain), insertPlainUnless: s.text(insertPlain + unlessThere),
 		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere), insertOne: s.text(insertOne),
+		insertLined:       s.text(strings.ReplaceAll(insertLined, "{insert}", insertFull)),
+		insertLinedUnless: s.text(strings.ReplaceAll(insertLined, "{insert}", insertFull+" on conflict (id) do nothing")),
+		insertArrivals:    s.text(insertArrivals), arriveTakenBack: s.text(arriveTakenBack), insertJobArrivals: s.text(insertJobArrivals),
+		takeArrivals: s.text(takeArrivals), selectLimits: s.text(selectLimits), selectRates: s.text(selectRates), leaveLines: s.text(leaveLines),
+		leaveLimits: s.text(leaveLimits), passOrders: s.text(passOrders), passKeys: s.text(passKeys), passKinds: s.text(passKinds),
+		letThrough: s.text(letThrough), countPiles: s.text(countPiles), writeRate: s.text(writeRate), countStarts: s.text(countStarts),
+		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined),
 		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)),

@@ -104,6 +104,8 @@ type Store struct {
 	inserts  chan struct{} // a slot for each enqueue under way: the rest of the connections is for others
 	repeats  atomic.Int64  // until then (Unix nanoseconds), ids are expected to be there already
 	waker    *waker
+	turns    *turnGiver
+	limits   limitCache
 
 	background context.Context // until Close
 	stop       context.CancelFunc
@@ -137,6 +139,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 	s.slots.init()
 	s.held = newHoldings()
 	s.claims = newClaimer()
+	s.turns = newTurnGiver()
 	if err := s.keepSlots(ctx); err != nil {
 		return fmt.Errorf("prepare tables of finished jobs: %w", err)
 	}

@@ -98,6 +98,9 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 	if found.due > 0 {
 		s.waker.announce()
 	}
+	if err := s.sweepTurns(ctx, found, report); err != nil {
+		return err
+	}
 	if found.stranded {
 		if err := s.recover(ctx, int(limit), report); err != nil {
 			return fmt.Errorf("recover jobs: %w", err)
@@ -125,14 +128,36 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 	return nil
 }
 
+// sweepTurns gives turns where something has happened since the last time, or there is a token now.
+func (s *Store) sweepTurns(ctx context.Context, found sweeping, report *pawl.SweepReport) error {
+	token := found.token
+	if found.arrivals || token != nil && *token <= 0 {
+		s.giveTurns(ctx)
+		var any bool
+		err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, s.sql.anyArrival).Scan(&any, &token)
+		})
+		if err != nil {
+			return fmt.Errorf("give turns: %w", err)
+		}
+		report.More = report.More || any
+	}
+	if token != nil && (report.NextDue < 0 || *token < report.NextDue) {
+		report.NextDue = max(0, *token)
+	}
+	return nil
+}
+
 // sweeping is the part of a sweep that is done each time, and what it finds.
 type sweeping struct {
 	store           *Store
 	limit, dueLimit int64
 
 	due, keys, sessions int64
-	next                time.Duration // until the next job is due; negative: there is none
-	stranded            bool          // an ended session may still hold jobs
+	next                time.Duration  // until the next job is due; negative: there is none
+	arrivals            bool           // turns are to be given
+	token               *time.Duration // until the next token of a rate
+	stranded            bool           // an ended session may still hold jobs
 	slots               []slot
 	now                 time.Time
 }
@@ -147,6 +172,7 @@ func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
 		}
 	}
 	s.due.queue(batch, w)
+	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&w.arrivals, &w.token) })
 	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))
 	batch.Queue(s.sql.purgeSessions, w.limit).Exec(count(&w.sessions))
 	batch.Queue(s.sql.anyEnded).QueryRow(func(row pgx.Row) error { return row.Scan(&w.stranded) })
