@@ -100,8 +100,8 @@ func (t *turns) look(l lines) {
 	}
 }
 
-// standing is where a job stands after a step.
-type standing struct {
+// stand is where a job stands after a step.
+type stand struct {
 	lines
 	place   int64
 	stage   int
@@ -171,7 +171,7 @@ func (t *turns) ended(ctx context.Context, id pawl.ID) error {
 
 // back is told of a job that has gone back to wait, or whose time has come.
 func (t *turns) back(ctx context.Context, id pawl.ID, place int64) error {
-	s, found, err := selectOne(ctx, t.x, func(rows *sql.Rows) (s standing, err error) {
+	s, found, err := selectOne(ctx, t.x, func(rows *sql.Rows) (s stand, err error) {
 		return s, rows.Scan((*keyColumn)(&s.order), (*keyColumn)(&s.key), &s.kind, &s.stage, &s.pending)
 	}, leaveLimits, id[:], place)
 	if err != nil || !found {
@@ -253,7 +253,7 @@ func (t *turns) pass(ctx context.Context, pass string, how []any, first string, 
 	}
 	t.more = t.more || len(ids) == atOnce
 	for _, id := range ids {
-		s, _, err := selectOne(ctx, t.x, func(rows *sql.Rows) (s standing, err error) {
+		s, _, err := selectOne(ctx, t.x, func(rows *sql.Rows) (s stand, err error) {
 			return s, rows.Scan(&s.place, (*keyColumn)(&s.key), &s.kind, &s.stage, &s.pending)
 		}, pass, append([]any{id[:]}, how...)...)
 		if err != nil {
