@@ -8,16 +8,20 @@ import (
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
-// picking lets a command act on all open failures that a filter matches.
+// picking lets a command act on all letters that a filter matches, by an operation.
 type picking struct {
 	letterFiltering
-	most, expect int
-	would        func(ctx context.Context, desk *ops.Desk, id pawl.ID) error
-	does         func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By, each func(ops.Result)) (ops.BulkReport, error)
+	options    func() pawl.OperationOptions // beside those below
+	most       int
+	expect     int
+	background bool
+	status     []pawl.Status // of the letters; the filter's own flags do not say
+	none       string        // "no open failure matches"
 }
 
 // pickFlags are those of which one has to be given, so that no command means everything by mistake.
@@ -25,8 +29,10 @@ var pickFlags = []string{"group", "kind", "queue", "class", "error", "tag", "cor
 
 func (k *picking) add(command *cobra.Command) {
 	k.addOpen(command)
-	command.Flags().IntVar(&k.most, "cap", 0, "of letters picked by a filter: at most `N`, the oldest first (0: all)")
-	command.Flags().IntVar(&k.expect, "expect", 0, "of letters picked by a filter: do nothing unless they are `N`")
+	flags := command.Flags()
+	flags.IntVar(&k.most, "cap", 0, "of letters picked by a filter: at most `N`, the oldest first (0: all)")
+	flags.IntVar(&k.expect, "expect", 0, "of letters picked by a filter: do nothing unless they are `N`")
+	flags.BoolVar(&k.background, "background", false, "of letters picked by a filter: begin, and leave the rest to a server (pawl serve)")
 }
 
 func (k *picking) asked(command *cobra.Command) bool {
@@ -46,7 +52,21 @@ func (k *picking) alone(args []string) error {
 	return nil
 }
 
-// actOnPicked freezes the set of letters that the filter matches and acts on it.
+// operation is what was asked for.
+func (k *picking) operation(ctx context.Context, s store, action pawl.Action, by pawl.By) (o pawl.NewOperation, err error) {
+	o = pawl.NewOperation{Action: action, By: by}
+	if k.options != nil {
+		o.Options = k.options()
+	}
+	o.Options.Cap, o.Options.Expect = k.most, k.expect
+	if o.Filter, err = k.pick(ctx, s); err != nil {
+		return o, err
+	}
+	o.Filter.Status = k.status
+	return o, nil
+}
+
+// actOnPicked begins an operation on what the filter matches, and runs it.
 func (p *program) actOnPicked(ctx context.Context, a letterAct, act acting, sure confirming) (err error) {
 	act.must = !sure.dryRun
 	by, err := act.actor(p)
@@ -67,81 +87,102 @@ func (p *program) actOnPicked(ctx context.Context, a letterAct, act acting, sure
 	if err != nil {
 		return err
 	}
-	ids, err := a.picks.freeze(ctx, s, desk)
+	p.confirmable = a.would != nil
+	o, err := a.picks.operation(ctx, s, a.action, by)
 	if err != nil {
 		return err
 	}
-	p.confirmable = a.would != nil
-	if sure.dryRun {
-		if a.picks.would != nil {
-			a.would = a.picks.would
-		}
-		p.printer.say("%s match; nothing was done.", count(len(ids), "letter"))
-		return p.reportActs(ctx, s, a, a.rehearse(ctx, s, desk, ids), true)
-	}
-	if err := p.confirm(sure, a.deed(len(ids)), sampleLetters(ctx, s, ids)); err != nil {
+	matched, err := a.picks.matched(ctx, s, o)
+	if err != nil {
 		return err
 	}
-	return p.doPicked(ctx, desk, a, ids, by)
+	if sure.dryRun {
+		return p.rehearse(ctx, desk, a, o, matched)
+	}
+	if !sure.yes {
+		if err := p.confirm(sure, a.deed(matched), samplePicked(ctx, s, o, matched)); err != nil {
+			return err
+		}
+		o.Options.Expect = matched // the yes was to these
+	}
+	return p.begin(ctx, s, desk, a, o)
 }
 
-func (k *picking) freeze(ctx context.Context, s store, desk *ops.Desk) ([]pawl.ID, error) {
-	if k.expect < 0 {
-		return nil, &pawl.FieldError{Field: "expect", Value: k.expect, Rule: "must not be negative"}
+// matched counts what would be frozen now, and refuses what would be refused then.
+func (k *picking) matched(ctx context.Context, s store, o pawl.NewOperation) (int, error) {
+	if k.expect < 0 || k.most < 0 {
+		return 0, &pawl.FieldError{Field: "cap and expect", Value: fmt.Sprint(k.most, " ", k.expect), Rule: "must not be negative"}
 	}
-	filter, err := k.pick(ctx, s)
-	if err != nil {
-		return nil, err
+	n, err := s.CountLetters(ctx, o.Filter)
+	if k.most > 0 {
+		n = min(n, k.most)
 	}
-	ids, err := desk.Select(ctx, filter, k.most)
 	switch {
 	case err != nil:
-		return nil, err
-	case len(ids) == 0:
-		return nil, fmt.Errorf("no open failure matches: %w", pawl.ErrNotFound)
-	case k.expect > 0 && len(ids) != k.expect:
-		return nil, fmt.Errorf("%s match, and %d were expected: %w", count(len(ids), "letter"), k.expect, pawl.ErrConflict)
+		return 0, err
+	case n == 0:
+		return 0, fmt.Errorf("%s: %w", k.none, pawl.ErrNotFound)
+	case k.expect > 0 && n != k.expect:
+		return 0, fmt.Errorf("%s match, and %d were expected: %w", count(n, "letter"), k.expect, pawl.ErrConflict)
 	}
-	return ids, nil
+	return n, nil
 }
 
-// doPicked tells of each letter as it is done, so that memory does not grow with them.
-func (p *program) doPicked(ctx context.Context, desk *ops.Desk, a letterAct, ids []pawl.ID, by pawl.By) error {
+// rehearse says of each letter what would become of it. It changes nothing.
+func (p *program) rehearse(ctx context.Context, desk *ops.Desk, a letterAct, o pawl.NewOperation, matched int) error {
+	p.printer.say("%s match; nothing was done.", count(matched, "letter"))
 	var all tally
 	var output error
-	each := func(r ops.Result) {
-		err := errors.Join(p.reportAct(a, r, false, false, &all), p.printer.flush())
+	_, err := desk.RehearseOperation(ctx, o, func(r ops.Result) {
 		if output == nil {
-			output = err
+			output = errors.Join(p.reportAct(a, r, true, false, &all), p.printer.flush())
 		}
-	}
-	if a.picks.does == nil {
-		for first := 0; first < len(ids) && output == nil; first += pickedAtOnce {
-			for _, r := range a.does(ctx, desk, ids[first:min(first+pickedAtOnce, len(ids))], by) {
-				each(r)
-			}
-		}
-		p.printer.say("%d %s, %d refused.", all.all-all.failed, a.past, all.failed)
-		return errors.Join(output, all.err())
-	}
-	report, err := a.picks.does(ctx, desk, ids, by, each)
-	p.printer.say("%d of %s %s, %d refused.", report.Redriven, count(report.Letters, "letter"), a.past, report.Refused)
-	switch {
-	case err != nil:
-		return errors.Join(err, output)
-	case output != nil:
-		return output
-	case report.Stopped != "":
-		p.printer.say("Stopped: %s. The other %d were left alone.", report.Stopped, report.Letters-report.Redriven-report.Refused)
-		return withStatus(exitPartly, errReported)
-	}
-	if report.Redriven > 0 && p.printer.mode == modeTable {
-		p.printer.say("What becomes of them: %s dead list --status redriven,resolved", p.invocation())
+	})
+	if err = errors.Join(err, output); err != nil {
+		return err
 	}
 	return all.err()
 }
 
-const pickedAtOnce = 500
+func (p *program) begin(ctx context.Context, s store, desk *ops.Desk, a letterAct, o pawl.NewOperation) error {
+	begun, err := desk.StartOperation(ctx, o)
+	if err != nil {
+		return err
+	}
+	if !a.picks.background {
+		if p.printer.mode == modeTable {
+			p.printer.say("Operation %s on %s. An interrupt pauses it.", begun.ID, count(begun.Letters, "letter"))
+		}
+		return p.runOperation(ctx, s, desk, begun.ID, o.By)
+	}
+	switch p.printer.mode {
+	case modeJSON:
+		err = p.printer.object(wire.OperationOf(begun))
+	case modeTable:
+		p.printer.line("Operation ", begun.ID.String(), " on ", count(begun.Letters, "letter"), " has begun")
+	default:
+		p.printer.line(begun.ID.String())
+	}
+	p.printer.say("It is left to a server (pawl serve). Watch it: %s op watch %s", p.invocation(), begun.ID)
+	return err
+}
+
+// samplePicked are the first letters of what is to be acted on.
+func samplePicked(ctx context.Context, s store, o pawl.NewOperation, matched int) []string {
+	o.Filter.OldestFirst = true
+	page, err := s.Letters(ctx, o.Filter, pawl.Page{Limit: sampleSize})
+	if err != nil {
+		return nil // the question stands without
+	}
+	var sample []string
+	for _, letter := range page.Letters[:min(len(page.Letters), matched)] {
+		sample = append(sample, fmt.Sprintf("%s %s %s", letter.ID, letter.Kind, cut(errorLine(letter), 60)))
+	}
+	if rest := matched - len(sample); rest > 0 {
+		sample = append(sample, fmt.Sprintf("… and %d more", rest))
+	}
+	return sample
+}
 
 // parseRate reads how many a second: 5/s, 100/m, 5000/h or 5.
 func parseRate(text string) (float64, error) {

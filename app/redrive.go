@@ -26,7 +26,7 @@ type redriving struct {
 	retryUntil time.Time
 	edited     json.RawMessage // the args, read; nil: as they were
 	watch      watching
-	bulk       ops.BulkOptions // how carefully letters that were picked by a filter are redriven
+	many       pawl.OperationOptions // how carefully letters that were picked by a filter are redriven
 }
 
 func (p *program) deadRedrive() *cobra.Command {
@@ -47,11 +47,12 @@ With --watch the command waits for the end of the new job: status 0 when it has 
 removed, 1 when it has not ended within --wait.` +
 			idsHelp + "redrive -" + `
 
-Or all open failures that a filter matches, the oldest first: --group, --kind, --error and so on. The set is frozen when the
-command begins. It asks first, with the count and a sample; --dry-run shows the set, --expect N does nothing if it has
-changed by then, --cap N takes a part. With --probe one is run first, and the others only when it has succeeded. --rate keeps
-a downstream that is just back from being run over, and leaves time to see that it is not: when the first 10 (--stop-after)
-have all died again as they had before, the rest is left alone. What was broken off is taken up by the same command.`,
+Or all open failures that a filter matches, the oldest first: --group, --kind, --error and so on. That is an operation (see
+op): its set is frozen in the store when it begins, it goes on where it was whatever is killed, and an interrupt pauses it.
+It asks first, with the count and a sample; --dry-run shows the set, --expect N does nothing if it has changed by then, --cap
+N takes a part. With --probe one is run first, and the others only when it has succeeded. --rate keeps a downstream that is
+just back from being run over, and leaves time to see that it is not: when the first 10 (--stop-after) have all died again as
+they had before, the rest is left alone. --background leaves it to a server.`,
 		Example: `  pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --watch
   pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --args @mended.json --reason 'typo in the address'
   pawl dead redrive 01890a5d-ac96-874b-bcce-b302099a8057 --confirm --reason 'bank shows no credit'
@@ -64,29 +65,19 @@ have all died again as they had before, the rest is left alone. What was broken 
 	addFlag(flags, &r.retryFor, "retry-for", "DURATION", "start the new job at most this long from now", parseSpan)
 	addFlag(flags, &r.retryUntil, "retry-until", "TIME", "start the new job until then only", parseTime)
 	exclusive(command, "retry-for", "retry-until")
-	addFlag(flags, &r.bulk.Rate, "rate", "N/s", "of letters picked by a filter: redrive so many a second (5/s, 100/m; default as many as the store takes)", parseRate)
-	flags.BoolVar(&r.bulk.Probe, "probe", false, "of letters picked by a filter: redrive one first, and the others only when it has succeeded")
-	addFlag(flags, &r.bulk.ProbeWait, "probe-wait", "DURATION", "wait so long for the probe's end (default 10m)", parsePeriod)
-	flags.IntVar(&r.bulk.StopAfter, "stop-after", 10, "of letters picked by a filter: stop when the first `N` have died again as they had before; 0 never")
+	addFlag(flags, &r.many.Rate, "rate", "N/s", "of letters picked by a filter: redrive so many a second (5/s, 100/m; default as many as the store takes)", parseRate)
+	flags.BoolVar(&r.many.Probe, "probe", false, "of letters picked by a filter: redrive one first, and the others only when it has succeeded")
+	addFlag(flags, &r.many.ProbeWait, "probe-wait", "DURATION", "wait so long for the probe's end (default 10m)", parsePeriod)
+	flags.IntVar(&r.many.StopAfter, "stop-after", 10, "of letters picked by a filter: stop when the first `N` have died again as they had before; 0 never")
 	flags.BoolVar(&r.watch.on, "watch", false, "of one letter: wait until the new job has ended, and tell of its attempts")
 	r.watch.wait = 10 * time.Minute
 	addFlag(flags, &r.watch.wait, "wait", "DURATION", "with --watch: how long at most (default 10m)", parsePeriod)
-	act := letterAct{action: pawl.ActionRedrive, past: "redriven", picks: &picking{}}
+	act := letterAct{action: pawl.ActionRedrive, past: "redriven", picks: picksOpen(r.operationOptions)}
 	act.after = func(ctx context.Context, s store, result ops.Result) error {
 		if !r.watch.on {
 			return nil
 		}
 		return r.watch.follow(ctx, p, s, result)
-	}
-	act.picks.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By, each func(ops.Result)) (ops.BulkReport, error) {
-		o := r.bulk
-		if o.RedriveOptions, o.Each = r.options(by), each; o.StopAfter == 0 {
-			o.StopAfter = -1
-		}
-		return desk.RedriveBulk(ctx, ids, o)
-	}
-	act.picks.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
-		return desk.CheckRedriveMany(ctx, id, r.options(pawl.By{}))
 	}
 	act.check = func(ids []pawl.ID) error { return r.check(p, ids, command.Flags().Changed) }
 	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
@@ -100,6 +91,11 @@ have all died again as they had before, the rest is left alone. What was broken 
 		return ops.Results{{Letter: ids[0], Job: job, Err: err}}
 	}
 	return act.wire(p, command)
+}
+
+// picksOpen picks open failures by a filter.
+func picksOpen(options func() pawl.OperationOptions) *picking {
+	return &picking{options: options, status: openOnly().Status, none: "no open failure matches"}
 }
 
 // check looks at the flags and reads the args.
@@ -116,6 +112,16 @@ func (r *redriving) check(p *program, ids []pawl.ID, changed func(flag string) b
 	}
 	r.edited, err = p.readArgs(r.args)
 	return err
+}
+
+// operationOptions are those of a redrive of many.
+func (r *redriving) operationOptions() pawl.OperationOptions {
+	o := r.many
+	o.Note, o.RetryFor, o.RetryUntil, o.Confirmed = r.note, r.retryFor, r.retryUntil, r.confirm
+	if o.StopAfter == 0 {
+		o.StopAfter = -1
+	}
+	return o
 }
 
 func (r *redriving) options(by pawl.By) ops.RedriveOptions {
@@ -187,16 +193,19 @@ func (p *program) deadNote() *cobra.Command {
 // closing makes a command that changes a letter's status and nothing else.
 func (p *program) closing(action pawl.Action, past, short, long, noteHelp string) *cobra.Command {
 	var note string
+	var rate float64
 	command := &cobra.Command{
-		Use:     map[bool]string{true: "reopen ID…", false: string(action) + " ID… | --group GROUP"}[action == pawl.ActionReopen],
+		Use:     string(action) + " ID… | --group GROUP",
 		Short:   short,
 		Long:    long + idsHelp + string(action) + " -",
 		Example: "  pawl dead " + string(action) + " 01890a5d-ac96-874b-bcce-b302099a8057 --note '" + noteHelp + "'",
 	}
 	command.Flags().StringVar(&note, "note", "", noteHelp+": a note on the letter")
+	addFlag(command.Flags(), &rate, "rate", "N/s", "of letters picked by a filter: so many a second (5/s, 100/m; default as many as the store takes)", parseRate)
 	act := letterAct{action: action, past: past}
-	if action != pawl.ActionReopen {
-		act.picks = &picking{}
+	act.picks = picksOpen(func() pawl.OperationOptions { return pawl.OperationOptions{Note: note, Rate: rate} })
+	if action == pawl.ActionReopen {
+		act.picks.status, act.picks.none = []pawl.Status{pawl.StatusResolved, pawl.StatusDiscarded}, "no closed letter matches"
 	}
 	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
 		switch action {

@@ -16,6 +16,7 @@ import (
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/alert"
 	"github.com/pawljobs/pawl/host"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
@@ -26,8 +27,9 @@ const serveHelp = `Run a host on the store until it is told to stop, and serve i
 This host has no handlers, so it runs no jobs: these run in the services that have their code. It does the store's
 upkeep, as every host does, also while no service is up: it finds hosts that have died and puts their jobs back, makes
 delayed jobs and retries ready when they are due, purges what is over-age, and writes one line to its log for each
-death, as the sink "log"; with --smtp and --webhook it sends mails and messages too. A store that is not there is made, and its tables are brought up to date; a database that
-cannot be reached is waited for.
+death, as the sink "log"; with --smtp and --webhook it sends mails and messages too. It runs the acts on many letters that
+nobody else runs (see op). A store that is not there is made, and its tables are brought up to date; a database that cannot be
+reached is waited for.
 
   /healthz/live    200 for as long as the process answers
   /healthz/ready   Healthy or Degraded (some queue has no live server) with 200, Unhealthy (starting, quiet, draining,
@@ -120,12 +122,39 @@ func (p *program) host(ctx context.Context, endpoints *endpoints, sinks []pawl.S
 	if len(quiets) > 0 {
 		h.Quiet()
 	}
+	letGo, err := runOperations(ctx, s, endpoints.log)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
 	endpoints.show(h.Handler())
 	err = h.RunUntilSignal(ctx)
 	if errors.Is(err, host.ErrAborted) {
 		return err // the store is not waited for: the process ends
 	}
+	letGo()
 	return errors.Join(err, s.Close())
+}
+
+// runOperations runs operations on letters that nobody runs, until it is told to let them go.
+func runOperations(ctx context.Context, s store, log *slog.Logger) (letGo func(), err error) {
+	desk, err := ops.New(s, nil)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := ops.NewRunner(desk, ops.RunnerConfig{Logger: log})
+	if errors.Is(err, pawl.ErrUnsupported) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runner.Run(ctx)
+	}()
+	return func() { cancel(); <-ended }, nil
 }
 
 // Bounds of the wait between two tries to open a store.

@@ -121,9 +121,9 @@ In a pipe, tab-separated: id, time, who, door, action, subject, from, to, why, o
 		Args:    needs("", 0, 0),
 	}
 	flags := list.Flags()
-	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\" or \"host SESSION\"")
+	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\", \"host SESSION\" or \"operation ID\"")
 	flags.StringVar(&filter.Who, "who", "", "by this person or program")
-	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, pause, cancel, run-now, delete, quiet, drain or outcome")
+	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, start, pause, resume, stop, cancel, run-now, delete, quiet, drain or outcome")
 	addFlag(flags, &filter.Since, "since", "TIME", "at or after this time, or at most this long ago (90m, 7d)", parsePast)
 	page.add(list)
 	list.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {

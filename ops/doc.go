@@ -13,11 +13,22 @@
 // A job's own policy is in its envelope and binds everybody here: pawl.RedriveNever, pawl.RedriveOneByOne. A job whose
 // outcome is unknown is run again only when somebody confirms that its effect was checked.
 //
+// # Many letters
+//
+// An act on many letters is an operation, which the store keeps: StartOperation freezes the set, RunOperation runs it,
+// ControlOperation pauses, resumes and stops it from anywhere, and a Runner takes up what nobody runs.
+//
+//	operation, err := desk.StartOperation(ctx, pawl.NewOperation{
+//		Action: pawl.ActionRedrive, By: by, Filter: pawl.LetterFilter{Kind: "email.welcome.v1"},
+//	})
+//	operation, err = desk.RunOperation(ctx, operation.ID, ops.RunOptions{})
+//
 // # Where the job goes
 //
 // A job goes back to the connection on which it died. Where that is the store of the letters, the letter's change, its
 // line in the audit trail and the new job are one transaction. Where it is another, the letter is moved first, with the
 // new job's id, and the job is stored after that. A process that dies in between leaves a letter that is redriven, with
-// the outcome pending, and a job that is not there. Nothing completes such a push by itself yet: pawl.Jobs tells whether
-// the job named in the letter exists. What the other connection refuses for good is undone: the letter is open again.
+// the outcome pending, and a job that is not there. Within an operation that is completed by whoever goes on with it; else
+// nothing does so by itself yet, and pawl.Jobs tells whether the job named in the letter exists. What the other connection
+// refuses for good is undone: the letter is open again.
 package ops

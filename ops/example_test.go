@@ -75,3 +75,56 @@ func ExampleDesk_Redrive() {
 	// true
 	// resolved succeeded <nil>
 }
+
+// The mail server is back: its letters are redriven by an operation, which another process could go on with.
+func ExampleDesk_StartOperation() {
+	ctx := context.Background()
+	folder, err := os.MkdirTemp("", "pawl")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(folder)
+	store, err := sqlite.Open(ctx, filepath.Join(folder, "jobs.db"), sqlite.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	desk, err := ops.New(store, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for n := range 3 { // as a host does when a job has failed for good
+		job, err := work.New(ctx, store.Connection(), args{n})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		letter := pawl.NewDeadLetter(pawl.Undertaker{Connection: "default"}, pawl.ClaimedJob{
+			Reservation: pawl.Reservation{ID: job.ID, Token: 1}, Kind: job.Kind, Queue: job.Queue, Attempt: 6, Envelope: job.Envelope,
+		}, pawl.Dead{Class: pawl.DeathExhausted, Reason: pawl.ReasonBudget}, job.EnqueuedAt, errors.New("connection refused"))
+		if _, err := store.RecordDeaths(ctx, []pawl.DeadLetter{letter}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	operation, err := desk.StartOperation(ctx, pawl.NewOperation{
+		Action:  pawl.ActionRedrive,
+		Filter:  pawl.LetterFilter{Kind: "work.v1"},
+		By:      pawl.By{Who: "ann", Why: "the mail server is back"},
+		Options: pawl.OperationOptions{Expect: 3, Rate: 100},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(operation.State, operation.Letters)
+	operation, err = desk.RunOperation(ctx, operation.ID, ops.RunOptions{})
+	fmt.Println(operation.State, operation.Done, operation.Refused, operation.Pending, err)
+	// Output:
+	// running 3
+	// finished 3 0 3 <nil>
+}

@@ -42,12 +42,22 @@ type plan struct {
 	shared bool // the job goes into the letters' own store
 }
 
-// planRedrive makes the new job. Its envelope is the letter's, with a new id and a new origin.
+// planRedrive makes the new job of a letter.
 func (d *Desk) planRedrive(ctx context.Context, id pawl.ID, o RedriveOptions, many bool) (plan, error) {
-	p, envelope, err := d.begin(ctx, id, pawl.ActionRedrive, o.Confirmed, many)
+	letter, err := d.letters.Letter(ctx, id)
 	if err != nil {
 		return plan{}, err
 	}
+	return d.planRedriveOf(letter, o, many)
+}
+
+// planRedriveOf makes the new job. Its envelope is the letter's, with a new id and a new origin.
+func (d *Desk) planRedriveOf(letter pawl.DeadLetter, o RedriveOptions, many bool) (plan, error) {
+	p, envelope, err := d.begin(letter, pawl.ActionRedrive, o.Confirmed, many)
+	if err != nil {
+		return plan{}, err
+	}
+	id := letter.ID
 	p.move.By, p.move.Note = o.By, o.Note
 	if o.Args != nil {
 		p.move.By.Why = edited(p.move.By.Why, envelope.Args, o.Args)
@@ -56,15 +66,21 @@ func (d *Desk) planRedrive(ctx context.Context, id pawl.ID, o RedriveOptions, ma
 	if err := restate(&envelope, o, time.Now()); err != nil {
 		return plan{}, fmt.Errorf("letter %s: %w", id, err)
 	}
-	envelope.ID = pawl.NewID()
-	envelope.Origin = pawl.Origin{Source: pawl.OriginRedrive, Ref: id.String()}
+	p.job, err = redriven(envelope, id, pawl.NewID())
+	return p, err
+}
+
+// redriven is a letter's job as a new one with this id.
+func redriven(envelope pawl.Envelope, letter, id pawl.ID) (pawl.NewJob, error) {
+	envelope.ID = id
+	envelope.Origin = pawl.Origin{Source: pawl.OriginRedrive, Ref: letter.String()}
 	envelope.Signature = nil // it was made for the old id
 	if err := envelope.Check(); err != nil {
-		return plan{}, fmt.Errorf("letter %s: %w", id, err)
+		return pawl.NewJob{}, fmt.Errorf("letter %s: %w", letter, err)
 	}
-	p.job = pawl.NewJobFrom(envelope)
-	p.job.Letter = id
-	return p, nil
+	job := pawl.NewJobFrom(envelope)
+	job.Letter = letter
+	return job, nil
 }
 
 // restate sets the new job's deadline.
@@ -105,7 +121,11 @@ func digest(args []byte) string {
 
 // planRetry takes the old job as it was: the same id, the same bytes.
 func (d *Desk) planRetry(ctx context.Context, id pawl.ID, o RetryOptions, many bool) (plan, error) {
-	p, envelope, err := d.begin(ctx, id, pawl.ActionRetry, o.Confirmed, many)
+	letter, err := d.letters.Letter(ctx, id)
+	if err != nil {
+		return plan{}, err
+	}
+	p, envelope, err := d.begin(letter, pawl.ActionRetry, o.Confirmed, many)
 	if err != nil {
 		return plan{}, err
 	}
@@ -125,12 +145,8 @@ func (d *Desk) planRetry(ctx context.Context, id pawl.ID, o RetryOptions, many b
 
 // begin checks what both ways back have in common. The letter's status is looked at here for a clear refusal; it is the
 // move that decides when two do the same.
-func (d *Desk) begin(ctx context.Context, id pawl.ID, action pawl.Action, confirmed, many bool) (plan, pawl.Envelope, error) {
-	none := pawl.Envelope{}
-	letter, err := d.letters.Letter(ctx, id)
-	if err != nil {
-		return plan{}, none, err
-	}
+func (d *Desk) begin(letter pawl.DeadLetter, action pawl.Action, confirmed, many bool) (plan, pawl.Envelope, error) {
+	id, none := letter.ID, pawl.Envelope{}
 	p := plan{letter: letter, move: pawl.Move{Letter: id, Action: action}}
 	if err := p.move.Allowed(letter.Status, letter.Outcome, letter.NewJobID); err != nil {
 		return plan{}, none, err

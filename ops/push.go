@@ -53,12 +53,7 @@ func (d *Desk) move(ctx context.Context, plans []plan) []error {
 	}
 	moves := make([]pawl.Move, len(plans))
 	for i := range plans {
-		moves[i] = plans[i].move
-		if plans[i].shared {
-			moves[i].Push = &plans[i].job
-		} else {
-			moves[i].NewJob = plans[i].job.ID
-		}
+		moves[i] = plans[i].toMove()
 	}
 	errs, err := d.letters.MoveLetters(ctx, moves)
 	if err == nil {
@@ -69,6 +64,17 @@ func (d *Desk) move(ctx context.Context, plans []plan) []error {
 		errs[i] = d.doubtfulMove(ctx, p, err)
 	}
 	return errs
+}
+
+// toMove is the move with the job that it makes.
+func (p *plan) toMove() pawl.Move {
+	m := p.move
+	if p.shared {
+		m.Push = &p.job
+	} else {
+		m.NewJob = p.job.ID
+	}
+	return m
 }
 
 // doubtfulMove looks whether a redrive's move whose outcome was not learned has happened after all: the new job's id, which
@@ -92,7 +98,7 @@ func (d *Desk) handOver(ctx context.Context, p plan) (pawl.ID, error) {
 	stored, err := p.to.Enqueue(ctx, []pawl.NewJob{p.job})
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	if at, ok := p.to.(interface{ RunsAtOnce() bool }); ok && at.RunsAtOnce() {
+	if runsAtOnce(p.to) {
 		return d.ran(ctx, p, err)
 	}
 	switch retried := p.job.ID == p.letter.JobID; {

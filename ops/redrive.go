@@ -52,6 +52,12 @@ func (d *Desk) CheckRedrive(ctx context.Context, letter pawl.ID, o RedriveOption
 	return err
 }
 
+// CheckRedriveMany says what RedriveMany and an operation would refuse of a letter, as CheckRedrive does for Redrive.
+func (d *Desk) CheckRedriveMany(ctx context.Context, letter pawl.ID, o RedriveOptions) error {
+	_, err := d.planRedrive(ctx, letter, o, true)
+	return err
+}
+
 // Retry puts the job of an open letter back: the same id, connection and queue, its envelope byte for byte, ready at
 // once, its attempts counted from the start. It keeps the time of its first enqueue, and so a deadline that was counted
 // from there. It returns the job's id.
