@@ -22,6 +22,7 @@ type JobInfo struct {
 	TraceState    string
 	Tags          []string
 	EnqueuedAt    time.Time // by the store's clock
+	Origin        Origin    // what enqueued it; schedule.Origin reads a tick from it
 }
 
 // Runner is what stands behind a Job's operations: the host, an inline connection, or a test's fake.

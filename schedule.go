@@ -141,10 +141,10 @@ type ScheduleView struct {
 	LastState   JobState
 	LastEnded   time.Time // of LastJob
 	LastSuccess time.Time // when the latest job that succeeded ended
-	Fired       int64     // jobs that ticks have made
-	Missed      int64     // ticks without one, since nobody was there
+	Fired       int       // jobs that ticks have made
+	Missed      int       // ticks without one, since nobody was there
 	MissedAt    time.Time // when that last happened
-	Skipped     int64     // ticks without one, since an earlier job had not ended
+	Skipped     int       // ticks without one, since an earlier job had not ended
 	SkippedAt   time.Time
 	Problem     string // why it cannot go on: this program cannot read its spec, for one
 	// Runs are the latest jobs, newest first, at most ScheduleRuns; with Schedule only.

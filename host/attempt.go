@@ -110,7 +110,7 @@ func (a *attempt) info() pawl.JobInfo {
 	return pawl.JobInfo{
 		ID: a.job.ID, Kind: a.job.Kind, Queue: a.job.Queue, Connection: a.host.connection,
 		Attempt: a.job.Attempt, MaxTries: e.Policy.MaxTries, Args: bytes.Clone(e.Args), CorrelationID: e.CorrelationID,
-		TraceParent: e.TraceParent, TraceState: e.TraceState, Tags: e.Tags, EnqueuedAt: a.job.EnqueuedAt,
+		TraceParent: e.TraceParent, TraceState: e.TraceState, Tags: e.Tags, EnqueuedAt: a.job.EnqueuedAt, Origin: e.Origin,
 	}
 }
 

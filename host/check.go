@@ -39,6 +39,7 @@ func (c Config) check() error {
 		{"Intervals.Sweep", c.Intervals.Sweep},
 		{"Intervals.Orphans", c.Intervals.Orphans},
 		{"Intervals.Alerts", c.Intervals.Alerts},
+		{"Intervals.Declare", c.Intervals.Declare},
 		{"Intervals.GiveUp", c.Intervals.GiveUp},
 		{"Intervals.Call", c.Intervals.Call},
 		{"Storm.Window", c.Storm.Window},

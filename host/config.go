@@ -33,6 +33,9 @@ type Config struct {
 	Sinks []pawl.Sink
 	// Storm bounds the alerts of single deaths: 30 a minute to one sink, and the rest in a digest.
 	Storm pawl.Storm
+	// Schedules are the recurring jobs that this program's code declares; see package schedule. The store has to be a
+	// pawl.Schedules. They need not be of kinds that this host handles.
+	Schedules []pawl.Schedule
 	// Classifiers are asked, in this order, about errors that carry no class. classify.Default() knows the common ones.
 	// Default: none, which retries whatever is not marked.
 	Classifiers []pawl.Classifier
@@ -112,6 +115,9 @@ type Intervals struct {
 	Orphans time.Duration
 	// Alerts is the time between looks for alerts that other hosts left. Default 5 s, jittered.
 	Alerts time.Duration
+	// Declare is the time between looks whether the store still has what Config.Schedules declares. Default 1 minute,
+	// jittered.
+	Declare time.Duration
 	// GiveUp is how long after its timeout a handler that ignores its ctx is given up. Default 10 s.
 	GiveUp time.Duration
 	// Call bounds one call of the store. Default 30 s.
@@ -173,6 +179,7 @@ func (i Intervals) withDefaults() Intervals {
 	set(&i.Sweep, time.Second)
 	set(&i.Orphans, 10*time.Minute)
 	set(&i.Alerts, 5*time.Second)
+	set(&i.Declare, time.Minute)
 	set(&i.GiveUp, 10*time.Second)
 	set(&i.Call, 30*time.Second)
 	return i

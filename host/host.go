@@ -8,7 +8,7 @@
 //
 // Files in the order of a job's way: server.go, shares.go and claim.go fetch it, admit.go decides whether it may run,
 // start.go marks one that must not run twice, line.go and attempt.go run it, runner.go is what it can do to itself and
-// cancel.go what an operator can, settle.go and settled.go record its end. session.go, observe.go, sweep.go, alerts.go,
+// cancel.go what an operator can, settle.go and settled.go record its end. session.go, observe.go, sweep.go, declare.go, alerts.go,
 // signals.go and drain.go are the host's own life; health.go, lookout.go, tally.go and metrics.go tell others of it.
 package host
 
@@ -46,6 +46,7 @@ type Host struct {
 	starter  *starter
 	settler  *settler
 	sweeper  *sweeper
+	declarer *declarer // nil: there is nothing to declare
 	lookout  *lookout
 	tally    *tally
 	claims   trouble
@@ -104,8 +105,12 @@ func New(store pawl.Store, mux *pawl.Mux, config Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
+	declarer, err := newDeclarer(store, config)
+	if err != nil {
+		return nil, fmt.Errorf("new host: %w", err)
+	}
 	h := &Host{
-		store: store, letters: letters, elsewhere: elsewhere, alerts: alerts, mux: mux, kinds: kinds, config: config,
+		store: store, declarer: declarer, letters: letters, elsewhere: elsewhere, alerts: alerts, mux: mux, kinds: kinds, config: config,
 		connection: store.Connection().Name, log: config.Logger,
 	}
 	h.build()
@@ -120,6 +125,9 @@ func (h *Host) build() {
 	h.sweptAt.Store(notEmpty)
 	h.ration = newRation(h.config.MaxJobs)
 	h.aborted, h.abort = context.WithCancel(context.Background())
+	if h.declarer != nil {
+		h.declarer.host = h
+	}
 	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
 	h.suspects.freed = h.wakeServers
 	for _, s := range h.config.Servers {
@@ -166,6 +174,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.upkeep.run(func() { h.lookout.run(upkeep) })
 	if h.alerts != nil {
 		h.upkeep.run(func() { h.tally.run(upkeep) })
+	}
+	if h.declarer != nil {
+		h.upkeep.run(func() { h.declarer.run(upkeep) })
 	}
 	for _, c := range h.couriers {
 		h.upkeep.run(func() { c.run(upkeep) })
@@ -237,6 +248,9 @@ func (h *Host) info() pawl.HostInfo {
 	}
 	for _, c := range h.couriers {
 		info.Sinks = append(info.Sinks, c.name)
+	}
+	if h.declarer != nil {
+		info.Schedules = h.declarer.prints
 	}
 	return info
 }

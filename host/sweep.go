@@ -101,7 +101,7 @@ func (s *sweeper) sweep(ctx context.Context) (wait time.Duration, err error) {
 	if len(report.Ended) > 0 {
 		h.log.Warn("hosts found dead; their jobs go to others", "sessions", report.Ended, "jobs", report.Recovered)
 	}
-	if report.Due+report.Recovered > 0 {
+	if report.Due+report.Ticks+report.Recovered > 0 {
 		h.activity.Add(1)
 		h.wakeServers()
 	} else if idle && !report.More && report.NextDue != 0 && h.sweptAt.Swap(since) != since && h.config.StopWhenEmpty {
@@ -111,7 +111,7 @@ func (s *sweeper) sweep(ctx context.Context) (wait time.Duration, err error) {
 	switch {
 	case report.More:
 		wait = 0
-	case report.NextDue == 0 && report.Due == 0: // another transaction has locked it
+	case report.NextDue == 0 && report.Due+report.Ticks == 0: // another transaction has locked it
 		wait = min(wait, lockedDue)
 	case report.NextDue >= 0:
 		wait = min(wait, max(report.NextDue, time.Millisecond))

@@ -117,7 +117,7 @@ func (a *attempt) info(envelope pawl.Envelope) pawl.JobInfo {
 	return pawl.JobInfo{
 		ID: a.job.ID, Kind: a.job.Kind, Queue: a.job.Queue, Connection: a.queue.connection.Name, Attempt: 1, MaxTries: 1,
 		Args: envelope.Args, CorrelationID: envelope.CorrelationID, TraceParent: envelope.TraceParent,
-		TraceState: envelope.TraceState, Tags: envelope.Tags, EnqueuedAt: a.job.EnqueuedAt,
+		TraceState: envelope.TraceState, Tags: envelope.Tags, EnqueuedAt: a.job.EnqueuedAt, Origin: envelope.Origin,
 	}
 }
 

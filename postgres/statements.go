@@ -29,7 +29,8 @@ type statements struct {
 	makeDue, selectNextDue, anyEnded                          string
 	purgeKeys, purgeSessions                                  string
 
-	desk deskStatements
+	desk      deskStatements
+	schedules scheduleStatements
 }
 
 func newStatements(s schema) statements {
@@ -61,7 +62,7 @@ func newStatements(s schema) statements {
 		selectEnded: s.text(selectEnded), selectReserved: s.text(selectReserved), recoverJobs: s.text(recoverJobs), moveScan: s.text(moveScan),
 		makeDue: s.text(makeDue), selectNextDue: s.text(selectNextDue), anyEnded: s.text(anyEnded),
 		purgeKeys: s.text(purgeKeys), purgeSessions: s.text(purgeSessions),
-		desk: newDeskStatements(s),
+		desk: newDeskStatements(s), schedules: newScheduleStatements(s),
 	}
 }
 

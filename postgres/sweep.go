@@ -98,6 +98,9 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 	if found.due > 0 {
 		s.waker.announce()
 	}
+	if err := s.runSchedules(ctx, &found, report); err != nil {
+		return err
+	}
 	if err := s.sweepTurns(ctx, found, report); err != nil {
 		return err
 	}
@@ -158,6 +161,8 @@ type sweeping struct {
 	arrivals            bool           // turns are to be given
 	token               *time.Duration // until the next token of a rate
 	stranded            bool           // an ended session may still hold jobs
+	tick                time.Duration  // until the next tick of a schedule is due; negative: there is none
+	check               bool           // jobs of schedules are to be looked after
 	slots               []slot
 	now                 time.Time
 }
@@ -173,6 +178,7 @@ func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
 	}
 	s.due.queue(batch, w)
 	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&w.arrivals, &w.token) })
+	w.queueSchedules(batch)
 	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))
 	batch.Queue(s.sql.purgeSessions, w.limit).Exec(count(&w.sessions))
 	batch.Queue(s.sql.anyEnded).QueryRow(func(row pgx.Row) error { return row.Scan(&w.stranded) })

@@ -52,19 +52,22 @@ type Plan struct {
 // mostCounted bounds how many missed ticks are counted.
 const mostCounted = 1000
 
-// PlanAt decides at now about a schedule whose next tick, by what is stored, is next. It changes nothing.
-func PlanAt(s pawl.Schedule, next, now time.Time) (Plan, error) {
+// PlanAt decides at now about a schedule whose next tick, by what is stored, is next, to be acted on at due. It changes
+// nothing.
+func PlanAt(s pawl.Schedule, next, due, now time.Time) (Plan, error) {
 	t, err := Of(s)
 	if err != nil {
 		return Plan{}, err
 	}
+	if due.After(now) {
+		return Plan{Next: next, Due: due}, nil
+	}
 	latest := t.latestDue(next, now)
-	if latest.IsZero() {
-		return Plan{Next: next, Due: t.due(next)}, nil
+	if latest.After(next) {
+		due = t.due(latest)
 	}
 	plan := Plan{Fire: t.upTo(next, latest, max(1, s.MaxMissed))}
-	onTime := now.Sub(t.due(latest)) <= pawl.MissedAfter
-	if s.Missed == pawl.MissedSkip && !onTime {
+	if s.Missed == pawl.MissedSkip && now.Sub(due) > pawl.MissedAfter {
 		plan.Fire = nil
 	}
 	plan.Missed = t.count(next, latest) - len(plan.Fire)
@@ -73,12 +76,9 @@ func PlanAt(s pawl.Schedule, next, now time.Time) (Plan, error) {
 	return plan, nil
 }
 
-// latestDue is the latest tick, from next on, that is due at now; the zero time when next itself is not. The stored next
-// counts as a tick whatever the timetable says by now.
+// latestDue is the latest tick that is due at now: next, which is, or one after it. Next counts as a tick whatever the
+// timetable says by now.
 func (t Timetable) latestDue(next, now time.Time) time.Time {
-	if t.due(next).After(now) {
-		return time.Time{}
-	}
 	latest := next
 	for back := time.Second; ; back *= 2 {
 		from := now.Add(-back)

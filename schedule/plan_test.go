@@ -61,7 +61,7 @@ func TestCase31MissedTicks(t *testing.T) {
 		"changed since, but stored": {every("0 5 * * *"), "2026-01-01 02:00:00", "2026-01-01 02:00:10", []string{"2026-01-01 02:00:00"}, 0, "2026-01-01 05:00:00"},
 		"once, an interval":         {every("90s"), "2026-01-01 00:00:00", "2026-01-01 00:06:00", []string{"2026-01-01 00:06:00"}, 4, "2026-01-01 00:07:30"},
 	} {
-		plan, err := schedule.PlanAt(row.s, at(row.next), at(row.now))
+		plan, err := schedule.PlanAt(row.s, at(row.next), at(row.next), at(row.now))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -95,11 +95,11 @@ func TestJitter(t *testing.T) {
 			t.Fatalf("%s is delayed by %s", next, wait)
 		}
 		waits[wait] = true
-		early, err := schedule.PlanAt(s, next, due.Add(-time.Millisecond))
+		early, err := schedule.PlanAt(s, next, due, due.Add(-time.Millisecond))
 		if err != nil || len(early.Fire)+early.Missed != 0 || !early.Next.Equal(next) || !early.Due.Equal(due) {
 			t.Fatalf("early: %+v, %v", early, err)
 		}
-		plan, err := schedule.PlanAt(s, next, due)
+		plan, err := schedule.PlanAt(s, next, due, due)
 		if err != nil || len(plan.Fire) != 1 || !plan.Fire[0].Equal(next) || plan.Missed != 0 || !plan.Next.Equal(next.Add(10*time.Minute)) {
 			t.Fatalf("due: %+v, %v", plan, err)
 		}
@@ -124,7 +124,7 @@ func TestCase33WeeklyWithARestartEveryDay(t *testing.T) {
 		fired := 0
 		for range 7 * 52 { // a process that lives for an hour each day
 			for range 60 {
-				plan, err := schedule.PlanAt(s, next, now)
+				plan, err := schedule.PlanAt(s, next, next, now)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -53,6 +53,7 @@ func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.Swee
 		{"end dead sessions", s.endDead},
 		{"recover jobs", s.recoverJobs},
 		{"make due jobs ready", s.makeDue},
+		{"run schedules", s.runSchedules},
 		{"purge", s.purge},
 		{"strip history", s.stripHistory},
 		{"prune letters", s.expire},

@@ -35,9 +35,10 @@ type Hook func(ctx context.Context, call func() error) error
 // come; Fail makes one. It passes on what operators do where the store under it can, and answers ErrUnsupported where
 // it cannot. Its methods may be called from several goroutines.
 type Faulty struct {
-	store    pawl.Store
-	operator pawl.Operator      // nil where the store is none
-	work     pawl.OperationWork // the same
+	store     pawl.Store
+	operator  pawl.Operator      // nil where the store is none
+	work      pawl.OperationWork // the same
+	schedules pawl.Schedules     // the same
 
 	mu    sync.Mutex
 	log   []string
@@ -49,7 +50,8 @@ type Faulty struct {
 func Fail(store pawl.Store) *Faulty {
 	operator, _ := store.(pawl.Operator)
 	work, _ := store.(pawl.OperationWork)
-	return &Faulty{store: store, operator: operator, work: work, at: map[int]When{}, hooks: map[string]Hook{}}
+	schedules, _ := store.(pawl.Schedules)
+	return &Faulty{store: store, operator: operator, work: work, schedules: schedules, at: map[int]When{}, hooks: map[string]Hook{}}
 }
 
 // At makes the nth call fail, counted from 1 over the wrapper's whole life.

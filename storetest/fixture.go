@@ -291,6 +291,7 @@ func (f *fixture) sweepBy(limit int, session pawl.SessionID, dead ...pawl.SeenSe
 		sum.Ended = append(sum.Ended, report.Ended...)
 		sum.Recovered += report.Recovered
 		sum.Due += report.Due
+		sum.Ticks += report.Ticks
 		sum.Purged += report.Purged
 		sum.NextDue = report.NextDue
 		if !report.More {

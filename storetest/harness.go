@@ -14,6 +14,7 @@ type Store interface {
 	pawl.Store
 	pawl.Operator
 	pawl.OperationWork
+	pawl.Schedules
 }
 
 // Options vary how a store is opened. The zero value is a store as its users get it.
@@ -71,6 +72,8 @@ func groups() []group {
 		{"Claim", claimPromises()},
 		{"Order", orderPromises()},
 		{"Schedule", schedulePromises()},
+		{"Recurring", recurringPromises()},
+		{"Timetables", timetablePromises()},
 		{"Wake", wakePromises()},
 		{"Fence", fencePromises()},
 		{"Settle", settlePromises()},

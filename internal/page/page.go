@@ -26,6 +26,7 @@ const (
 	Audit      List = 'a'
 	Operations List = 'o'
 	Items      List = 'i' // of an operation
+	Schedules  List = 's' // its cursors are names
 )
 
 // Cursor is the place of the last row of a page in its list's order. It names no row number, so rows that come and go
@@ -117,4 +118,24 @@ func Cut[T any](rows []T, limit int, of List, place func(T) Cursor) ([]T, string
 	}
 	rows = rows[:limit:limit]
 	return rows, place(rows[limit-1]).Encode(of)
+}
+
+// EncodeName writes the cursor of a list in the order of names.
+func EncodeName(of List, name string) string {
+	b := append([]byte{byte(of)}, name...)
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// DecodeName reads the After of a page of such a list; "" is the first page.
+func DecodeName(of List, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	end := len(b) - 4
+	if err != nil || end < 1 || List(b[0]) != of || crc32.ChecksumIEEE(b[:end]) != binary.BigEndian.Uint32(b[end:]) {
+		return "", &pawl.FieldError{Field: "page", Value: text, Rule: "must be the next of a page of this list"}
+	}
+	return string(b[1:end]), nil
 }
