@@ -21,6 +21,7 @@ type Local interface {
 	pawl.Store
 	pawl.Operator
 	pawl.OperationWork
+	pawl.Schedules
 	Close() error
 }
 
@@ -28,6 +29,7 @@ type Local interface {
 type Store struct {
 	pawl.Store
 	pawl.OperationWork
+	pawl.Schedules // the API does not serve them yet
 	pawl.Operator
 	Local  Local
 	client *api.Client
@@ -52,7 +54,7 @@ func New(t testing.TB, local Local) Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Store{local, local, client, local, client}
+	return Store{local, local, local, client, local, client}
 }
 
 // Close closes the local store.
