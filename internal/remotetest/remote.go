@@ -29,11 +29,14 @@ type Local interface {
 type Store struct {
 	pawl.Store
 	pawl.OperationWork
-	pawl.Schedules // the API does not serve them yet
+	schedules // the API does not serve them yet
 	pawl.Operator
 	Local  Local
 	client *api.Client
 }
+
+// schedules are embedded under another name than that of their method.
+type schedules = pawl.Schedules
 
 const tokenName = "conformance-suite"
 
