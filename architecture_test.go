@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/wire"},
 	{"api"},
 	{"internal/remotetest"},
-	{"app", "app/", "cmd/", "examples/", "chaos"},
+	{"pawltest", "app", "app/", "cmd/", "examples/", "chaos"},
 }
 
 type goPackage struct {

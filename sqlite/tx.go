@@ -34,11 +34,8 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	if err := checkJobs(jobs); err != nil || len(jobs) == 0 {
 		return nil, err
 	}
-	if tx, ok := t.tx.(*sql.Tx); t.tx == nil || ok && tx == nil {
-		return nil, &pawl.FieldError{Field: "transaction", Value: nil, Rule: "must be given"}
-	}
-	if _, ok := t.tx.(*sql.DB); ok {
-		return nil, &pawl.FieldError{Field: "transaction", Value: "*sql.DB", Rule: "must be a transaction: without one, enqueue in the store itself"}
+	if err := t.check(); err != nil {
+		return nil, err
 	}
 	err := t.store.checkLibrary(ctx, t.tx)
 	var results []pawl.Enqueued
@@ -49,6 +46,17 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 		return nil, fmt.Errorf("enqueue in transaction: %w", explainTx(err))
 	}
 	return results, nil
+}
+
+// check refuses what is no transaction.
+func (t transaction) check() error {
+	if tx, ok := t.tx.(*sql.Tx); t.tx == nil || ok && tx == nil {
+		return &pawl.FieldError{Field: "transaction", Value: nil, Rule: "must be given"}
+	}
+	if _, ok := t.tx.(*sql.DB); ok {
+		return &pawl.FieldError{Field: "transaction", Value: "*sql.DB", Rule: "must be a transaction: without one, enqueue in the store itself"}
+	}
+	return nil
 }
 
 // explainTx goes by the text, which all drivers take from SQLite itself.
