@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -37,7 +38,11 @@ func (l *lane) hand(ctx context.Context, b batch) *sending {
 
 // conclude decides what is to be recorded of a batch. Its error, which was reported, says that the lane should pause.
 func (l *lane) conclude(ctx context.Context, s *sending) error {
+	if s.stop == nil && s.doubt != nil && !s.up && !l.took {
+		s.stop = s.doubt
+	}
 	dead := l.sort(s)
+	l.took = s.up || l.took && s.doubt == nil
 	var err error
 	if len(dead) > 0 {
 		err = l.die(ctx, dead)
@@ -93,8 +98,9 @@ func (r *row) open() bool {
 type sending struct {
 	*lane
 	batch
-	up   bool  // the store has taken something
-	stop error // the store cannot be asked; nothing more is handed in
+	up    bool  // the store has taken something
+	doubt error // nobody knows whether a message or the store is at fault
+	stop  error // the store cannot be asked; nothing more is handed in
 }
 
 // try hands in messages in their order. Where all together are refused it finds those that are at fault.
@@ -112,21 +118,21 @@ func (s *sending) try(ctx context.Context, part []*row) {
 	case isOutage(err):
 		s.stop = err
 	case len(part) == 1:
-		part[0].fate, part[0].err = fateUnclear, err
-		if isRefusal(err) {
-			part[0].fate = fateRefused
+		part[0].fate, part[0].err = fateRefused, err
+		if !isRefusal(err) {
+			part[0].fate, s.doubt = fateUnclear, err
 		}
 	case s.up || isRefusal(err):
 		half := len(part) / 2
 		s.try(ctx, part[:half])
 		s.try(ctx, part[half:])
 	default:
-		s.probe(ctx, part, err)
+		s.probe(ctx, part)
 	}
 }
 
 // probe finds out whether the store takes anything at all: the first message, or some other.
-func (s *sending) probe(ctx context.Context, part []*row, failure error) {
+func (s *sending) probe(ctx context.Context, part []*row) {
 	other := 1 + rand.IntN(len(part)-1)
 	for _, i := range []int{0, other} {
 		s.try(ctx, part[i:i+1])
@@ -134,8 +140,7 @@ func (s *sending) probe(ctx context.Context, part []*row, failure error) {
 			break
 		}
 	}
-	if !s.up && s.stop == nil {
-		s.stop = failure
+	if !s.up {
 		return
 	}
 	rest := make([]*row, 0, len(part))
@@ -175,6 +180,23 @@ func (s *sending) enqueue(ctx context.Context, part []*row) (err error) {
 
 var errLeaseOver = errors.New("the lease is nearly over")
 
+// mostDoubted bounds what a lane remembers of messages in doubt.
+const mostDoubted = 10_000
+
+// isAtFault says of a message in doubt whether it counts as refused: when the store has taken others with it, or others
+// since it was last in doubt. Where the store takes nothing nobody is to blame.
+func (l *lane) isAtFault(r *row, s *sending) bool {
+	if s.up || s.stop == nil && l.took && l.doubted[r.seq] {
+		delete(l.doubted, r.seq)
+		return true
+	}
+	if len(l.doubted) >= mostDoubted {
+		clear(l.doubted)
+	}
+	l.doubted[r.seq] = true
+	return false
+}
+
 // isRefusal reports an error that says of itself that the jobs are at fault.
 func isRefusal(err error) bool {
 	return pawl.ClassOf(err) >= pawl.ClassPermanent && !errors.Is(err, pawl.ErrSchema)
@@ -191,19 +213,32 @@ func isOutage(err error) bool {
 		}
 	}
 	var network net.Error
-	return errors.As(err, &network) || pawl.ClassOf(err) == pawl.ClassTransient
+	var server interface{ SQLState() string }
+	var file interface{ Code() int }
+	return errors.As(err, &network) || pawl.ClassOf(err) == pawl.ClassTransient ||
+		errors.As(err, &server) && len(server.SQLState()) == 5 && slices.Contains(troubles, server.SQLState()[:2]) ||
+		errors.As(err, &file) && slices.Contains(fileTroubles, file.Code()&0xff)
 }
+
+// What says that a database has trouble and not with what it is given: classes of SQLSTATE (connection, rollback, resources,
+// state of objects, intervention, system), and result codes of SQLite (busy, locked, read only, I/O, full, cannot open).
+var (
+	troubles     = []string{"08", "40", "53", "55", "57", "58"}
+	fileTroubles = []int{5, 6, 8, 10, 13, 14}
+)
 
 // sort puts down what is to be recorded with the next claim, and returns the messages that die.
 func (l *lane) sort(s *sending) (dead []*row) {
 	l.dueUntil = s.claimed.Add(l.config.Lease)
 	for _, r := range s.rows {
-		if r.fate == fateUnclear && s.up { // others were taken
+		if r.fate == fateUnclear && l.isAtFault(r, s) {
 			r.fate = fateRefused
 		}
 		switch {
 		case r.fate == fateStored:
 			l.due.stored = append(l.due.stored, r)
+		case r.fate == fateUnclear && s.stop == nil:
+			l.due.doubted = append(l.due.doubted, r)
 		case r.fate == fateDead || r.fate == fateRefused && r.attempts >= l.config.Tries:
 			dead = append(dead, r)
 		case r.fate == fateRefused:

@@ -23,8 +23,10 @@ type lane struct {
 	limit    int       // rows of the next claim
 	failures int       // in a row
 
-	due      settlement // what became of the last batch, to be recorded with the next claim
-	dueUntil time.Time  // when its lease is over, and others have it
+	took     bool           // the store has taken something since a batch was last in doubt
+	doubted  map[int64]bool // rows that were in doubt, by number
+	due      settlement     // what became of the last batch, to be recorded with the next claim
+	dueUntil time.Time      // when its lease is over, and others have it
 
 	database *trouble.Trouble // the box cannot be read or written
 	store    *trouble.Trouble // the target is down
@@ -37,7 +39,7 @@ func newLane(d *Dispatcher, connection string, target pawl.Enqueuer) *lane {
 	log := d.config.Logger.With("connection", connection)
 	return &lane{
 		Dispatcher: d, connection: connection, target: target, limit: d.config.Batch,
-		woken: make(chan struct{}, 1), written: make(chan struct{}, 1),
+		woken: make(chan struct{}, 1), written: make(chan struct{}, 1), doubted: map[int64]bool{},
 		database: trouble.New(log, "the outbox cannot be read or written; its messages wait"),
 		store:    trouble.New(log, "the store takes no messages from the outbox; they wait"),
 		single:   trouble.New(log, "messages of the outbox are refused; they are kept and tried again until their last claim"),
@@ -56,7 +58,7 @@ func (l *lane) run(ctx context.Context) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			l.failures++
-			wait(ctx, min(backoff(l.failures), 30*l.config.Poll))
+			wait(ctx, backoff(l.failures))
 		case err == nil && len(next.rows) == 0 && !l.due.any():
 			l.failures = 0
 			l.rest(ctx)
@@ -134,8 +136,14 @@ func (l *lane) claim(ctx context.Context) (batch, error) {
 // mayRescan lets a lane that has come to the end look from the front before it rests, if that is cheap.
 func (l *lane) mayRescan() bool { return time.Until(l.rescan) <= l.config.Poll }
 
-// take makes the next claim, and records with it what became of the last one.
+// take makes the next claim, and records with it what became of the last one. What it began it ends: a claim whose reply
+// nobody waits for would keep its messages for as long as the lease.
 func (l *lane) take(ctx context.Context) ([]*row, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	ctx, cancel := l.detached(ctx)
+	defer cancel()
 	return l.exchange(ctx, &claimRequest{
 		connection: l.connection, owner: l.owner, after: l.after, limit: l.limit, lease: l.config.Lease,
 	})
@@ -153,8 +161,6 @@ func (l *lane) flush(ctx context.Context) error {
 }
 
 func (l *lane) exchange(ctx context.Context, request *claimRequest) ([]*row, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.config.Timeout, errNoAnswer)
-	defer cancel()
 	if time.Now().After(l.dueUntil) {
 		l.due = settlement{}
 	}
@@ -163,7 +169,7 @@ func (l *lane) exchange(ctx context.Context, request *claimRequest) ([]*row, err
 		return nil, err
 	}
 	l.dispatched.Add(int64(len(l.due.stored)))
-	l.givenBack.Add(int64(len(l.due.given)))
+	l.givenBack.Add(int64(len(l.due.given) + len(l.due.doubted)))
 	l.refused.Add(int64(len(l.due.refused)))
 	l.due = settlement{}
 	if lost > 0 {

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestConnections(t *testing.T) {
 		start(t, b.dispatcher(t, target, nil, target))
 		until(t, "the first is dispatched", func() bool { return b.number(t, `select count(*) from {t} where ended_at is null`) == 1 })
 		same(t, "in the store", jobsOf(t, target), []pawl.NewJob{first})
-		stats, err := stats(t, b)
+		stats, err := b.stats(t)
 		if err != nil || stats.Pending != 1 || len(stats.Connections) != 1 || stats.Connections[0].Connection != "reports" || stats.Oldest <= 0 {
 			t.Errorf("stats %+v, error %v", stats, err)
 		}
@@ -168,17 +169,23 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-func stats(t testing.TB, b *business) (outbox.Stats, error) {
-	t.Helper()
-	switch box := b.box.(type) {
-	case *outbox.Box:
-		return box.Stats(t.Context())
-	case *outbox.PgxBox:
-		return box.Stats(t.Context())
-	}
-	t.Fatal("no box")
-	return outbox.Stats{}, nil
+// operated is what both sorts of boxes can do.
+type operated interface {
+	outbox.Source
+	Stats(ctx context.Context) (outbox.Stats, error)
+	SwitchOff(ctx context.Context, why string) error
+	SwitchOn(ctx context.Context) error
 }
+
+func (b *business) stats(t testing.TB) (outbox.Stats, error) {
+	return b.box.(operated).Stats(t.Context())
+}
+
+func (b *business) switchOff(t testing.TB) error {
+	return b.box.(operated).SwitchOff(t.Context(), "the store moves")
+}
+
+func (b *business) switchOn(t testing.TB) error { return b.box.(operated).SwitchOn(t.Context()) }
 
 // named is a store under another name.
 type named struct {

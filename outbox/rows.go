@@ -39,7 +39,7 @@ const (
 	fateUnknown fate = iota // not handed in, or without an answer: given back, uncounted
 	fateStored
 	fateRefused // the row itself is at fault
-	fateUnclear // refused, and nobody knows whether the row or the store is at fault
+	fateUnclear // refused alone, and nobody knows whether the row or the store is at fault
 	fateDead    // it is past its last claim
 )
 
@@ -127,7 +127,10 @@ func (c *core) settleSteps(owner string, s settlement, lost *int) (steps []exece
 		}})
 	}
 	if len(s.given) > 0 {
-		steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(s.given...), owner}})
+		steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(s.given...), owner, 0}})
+	}
+	if len(s.doubted) > 0 {
+		steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(s.doubted...), owner, retryWait(1).Milliseconds()}})
 	}
 	for _, r := range s.refused {
 		steps = append(steps, execer.Step{
@@ -162,9 +165,14 @@ func (c *idColumn) Scan(value any) error {
 }
 
 // settlement is what became of rows that do not die.
-type settlement struct{ stored, given, refused []*row }
+type settlement struct {
+	stored  []*row
+	given   []*row // back, uncounted and ready at once
+	doubted []*row // given back, for others to pass
+	refused []*row
+}
 
-func (s settlement) any() bool { return len(s.stored)+len(s.given)+len(s.refused) > 0 }
+func (s settlement) any() bool { return len(s.stored)+len(s.given)+len(s.doubted)+len(s.refused) > 0 }
 
 // condemn writes down why rows die, before their letters say so. It is on disk when it returns, and with it every claim
 // before: whatever happens now, none of them is dispatched again.

@@ -51,7 +51,7 @@ order by seq limit ?3`
 
 	// The job, or the letter, has the bytes from now on.
 	mark     = `update {t} set status = 2, ended_at = {now}, claimed_by = null, envelope = {none}` + own
-	giveBack = `update {t} set status = 0, attempts = attempts - 1, lost = 0, locked_until = {now}` + own
+	giveBack = `update {t} set status = 0, attempts = attempts - 1, lost = 0, locked_until = {now} + {span $3}` + own
 	bury     = `update {t} set status = 3, ended_at = {now}, envelope = {none}` + own
 
 	refuse  = `update {t} set status = 0, lost = 0, last_error = $3, locked_until = {now} + {span $4}` + own
@@ -100,14 +100,14 @@ select column1, column2, column3, {now} + column4, {now}, column5 from (values `
 
 func newStatements(h *guest.Home) statements {
 	texts := []string{
-		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])", "{span $4}", "$4 * interval '1 millisecond'",
+		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])", "{span $3}", "$3 * interval '1 millisecond'", "{span $4}", "$4 * interval '1 millisecond'",
 		"{ms created_at}", "(extract(epoch from o.created_at) * 1000)::bigint", "{ms run_at}", "(extract(epoch from o.run_at) * 1000)::bigint",
 		"{age o.created_at}", "(extract(epoch from now() - o.created_at) * 1000)::bigint",
 	}
 	s := statements{quick: quickPostgres, insert: insertPostgres, claim: claimPostgres, purge: purgePostgres}
 	if h.Dialect == guest.SQLite {
 		texts = []string{
-			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $4}", "$4",
+			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $3}", "$3", "{span $4}", "$4",
 			"{age o.created_at}", guest.NowSQLite + " - o.created_at",
 		}
 		s = statements{insert: insertSQLite, claim: readySQLite, take: takeSQLite, purge: purgeSQLite}

@@ -63,9 +63,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// backoff is the pause after so many failures in a row: 250 ms, doubled to at most 30 s, less a random half.
+// backoff is the pause after so many failures in a row: 250 ms, doubled to at most 10 s, less a random half.
 func backoff(failures int) time.Duration {
-	d := min(250*time.Millisecond<<min(max(failures-1, 0), 10), 30*time.Second)
+	d := min(250*time.Millisecond<<min(max(failures-1, 0), 10), 10*time.Second)
 	return d/2 + rand.N(d/2+1)
 }
 
