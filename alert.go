@@ -85,6 +85,10 @@ type Alerts interface {
 	Sinks(ctx context.Context) ([]SinkView, error)
 	// AlertsOf says for every sink that is told of a letter by which message, in the order of the sinks' names.
 	AlertsOf(ctx context.Context, letter ID) ([]AlertView, error)
+	// ForgetSink takes a sink off the register: later deaths write no row for it, and what it was not told of is given up.
+	// It returns of how many deaths that was. Audited; ErrNotFound when it is not registered, ErrConflict while a host that
+	// was heard of within a minute has it: that would register it again. What it was told of stays told.
+	ForgetSink(ctx context.Context, sink string, by By) (int, error)
 }
 
 // AlertClaim asks for due messages.

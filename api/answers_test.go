@@ -60,6 +60,7 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		{"QuietHost", "POST", fmt.Sprintf("/hosts/%d/quiet", session), `{}`, 200},
 		{"DrainHost", "POST", fmt.Sprintf("/hosts/%d/drain", session), "", 200},
 		{"DrainHost", "POST", "/hosts/4711/drain", "", 404},
+		{"ForgetSink", "POST", "/sinks/nobody/forget", `{}`, 404},
 		{"Status", "GET", "/status?wait_ms=1000", "", 200},
 		{"Letters", "GET", "/dead?status=dead&status=redriven&limit=3", "", 200},
 		{"Letter", "GET", "/dead/" + ids[0].String() + "?payload=true", "", 200},

@@ -123,6 +123,16 @@ func (c *Client) Sinks(ctx context.Context) ([]pawl.SinkView, error) {
 	return wire.Each(answer.Sinks, wire.Sink.Read), err
 }
 
+// ForgetSink is pawl.Alerts.ForgetSink.
+func (c *Client) ForgetSink(ctx context.Context, sink string, by pawl.By) (int, error) {
+	act, err := actingOf(by)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := send(ctx, c, forgetSinkRoute, sinkAct{sink, act})
+	return answer.Undelivered, err
+}
+
 // recordAtOnce is how many deaths go in one request: each may have more than a megabyte of evidence.
 const recordAtOnce = 20
 

@@ -132,6 +132,16 @@ type hostList struct {
 	Hosts []wire.Host `json:"hosts" doc:"by name"`
 }
 
+type sinkAct struct {
+	Sink string `path:"sink" json:"-" doc:"its name"`
+	acting
+}
+
+type sinkForgotten struct {
+	Sink        string `json:"sink" doc:"its name"`
+	Undelivered int    `json:"undelivered" doc:"deaths that it was not told of, and will not be"`
+}
+
 type hostAct struct {
 	Session pawl.SessionID `path:"session" json:"-" doc:"the number of its session"`
 	acting

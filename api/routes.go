@@ -176,6 +176,10 @@ var (
 		name: "Audit", path: "/audit", needs: RoleViewer,
 		doc: "Read the audit trail, newest first.",
 	})
+	forgetSinkRoute = to[sinkAct, sinkForgotten](route{
+		name: "ForgetSink", method: http.MethodPost, path: "/sinks/{sink}/forget", needs: RoleOperator,
+		doc: "Take a sink that no host has any more off the register, and give up what it was not told of.",
+	})
 	sinksRoute = to[none, sinkList](route{
 		name: "Sinks", path: "/sinks", needs: RoleViewer,
 		doc: "Count the deaths that every registered sink is told of.",

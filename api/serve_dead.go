@@ -31,6 +31,7 @@ func deadTable() []served {
 		on(eraseRoute, (*Handler).eraseArgs),
 		on(auditRoute, (*Handler).audit),
 		on(sinksRoute, (*Handler).sinks),
+		on(forgetSinkRoute, (*Handler).forgetSink),
 		on(recordRoute, (*Handler).recordDeaths),
 		on(moveRoute, (*Handler).moveLetters),
 		on(claimAlertsRoute, (*Handler).claimAlerts),
@@ -255,6 +256,11 @@ func (h *Handler) sinks(ctx context.Context, c call, _ none) (sinkList, error) {
 		}
 	}
 	return out, err
+}
+
+func (h *Handler) forgetSink(ctx context.Context, c call, in sinkAct) (sinkForgotten, error) {
+	n, err := h.store.ForgetSink(ctx, in.Sink, c.by(in.acting))
+	return sinkForgotten{in.Sink, n}, err
 }
 
 func (h *Handler) recordDeaths(ctx context.Context, _ call, in recording) (recorded, error) {

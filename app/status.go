@@ -62,6 +62,8 @@ func (p *program) remedy(t ops.Trouble) string {
 		return call("queue list")
 	case ops.KindUnserved, ops.KindUnknown:
 		return call("kind list")
+	case ops.SinkUnserved:
+		return call("alerts forget %s", t.Subject)
 	case ops.AlertsLate, ops.LogOnly:
 		return call("alerts list")
 	case ops.QueuePaused:

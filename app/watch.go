@@ -91,7 +91,7 @@ In a pipe, tab-separated: sink, pending, delivered, seconds that the oldest pend
 			return err
 		}),
 	}
-	return noun("alerts", "Look at the alerts about deaths, and try where they go", alertsHelp, p.orOfLetter(list), p.alertsTest())
+	return noun("alerts", "Look at the alerts about deaths, and try where they go", alertsHelp, p.orOfLetter(list), p.alertsTest(), p.alertsForget())
 }
 
 func (p *program) sinkListing() listing[pawl.SinkView] {

@@ -48,6 +48,7 @@ const (
 	HostSilent    What = "host-silent"    // it has died, or cannot reach the store
 	HostUnsettled What = "host-unsettled" // the store does not take what its jobs ended with
 	QueueLate     What = "queue-late"     // a live host serves it, and still its jobs wait too long
+	SinkUnserved  What = "sink-unserved"  // alerts are pending for a sink that no live host has
 	AlertsLate    What = "alerts-late"    // alerts are pending for so long that they reach nobody
 	OpenFailures  What = "open-failures"  // dead letters wait for a decision
 
@@ -172,6 +173,11 @@ func (s *Status) judgeAlerts() {
 	told := false
 	for _, sink := range s.Sinks {
 		told = told || sink.Name != "log"
+		if sink.Pending > 0 && sink.OldestAge > Silence && !s.delivers(sink.Name) {
+			s.trouble(SinkUnserved, sink.Name, "%s to %s wait, the oldest for %s, and no host that is heard of has this sink: start one, or forget it",
+				some(sink.Pending, "alert"), sink.Name, span(sink.OldestAge))
+			continue
+		}
 		if sink.Pending > 0 && sink.OldestAge > alertsLate {
 			s.trouble(AlertsLate, sink.Name, "%s to %s could not be delivered, the oldest for %s%s",
 				some(sink.Pending, "alert"), sink.Name, span(sink.OldestAge), because(sink.LastError))
@@ -180,6 +186,11 @@ func (s *Status) judgeAlerts() {
 	if !told {
 		s.note(LogOnly, "", "no sink but the log is registered: a death alerts nobody")
 	}
+}
+
+// delivers says that some host which is heard of has the sink; one that drains delivers too.
+func (s *Status) delivers(sink string) bool {
+	return slices.ContainsFunc(s.Hosts, func(h pawl.HostView) bool { return !Silent(h) && slices.Contains(h.Sinks, sink) })
 }
 
 func because(text string) string {

@@ -101,8 +101,13 @@ func TestStatusVerdicts(t *testing.T) {
 		},
 		"silent and draining": {answers{sinks: mail, hosts: []pawl.HostView{gone, going, hostOf("q", "k")}}, []ops.What{ops.HostSilent}, []ops.What{ops.HostsDrain}},
 		"unsettled":           {answers{sinks: mail, hosts: []pawl.HostView{full}}, []ops.What{ops.HostUnsettled}, nil},
+		"alerts that no host delivers": {
+			answers{hosts: []pawl.HostView{hostOf("q", "k")}, sinks: []pawl.SinkView{{Name: "mail", Pending: 1, OldestAge: late}, {Name: "hook"}, {Name: "chat", Pending: 1, OldestAge: 30 * time.Second}}},
+			[]ops.What{ops.SinkUnserved},
+			nil,
+		},
 		"alerts": {
-			answers{sinks: []pawl.SinkView{{Name: "mail", Pending: 2, OldestAge: late, LastError: "refused"}, {Name: "hook", Pending: 1, OldestAge: soon}}},
+			answers{hosts: []pawl.HostView{{HostInfo: pawl.HostInfo{Sinks: []string{"mail", "hook"}}, BeatAt: time.Now(), Draining: false}}, sinks: []pawl.SinkView{{Name: "mail", Pending: 2, OldestAge: late, LastError: "refused"}, {Name: "hook", Pending: 1, OldestAge: soon}}},
 			[]ops.What{ops.AlertsLate},
 			nil,
 		},

@@ -22,6 +22,8 @@ type deskStatements struct {
 	lockToQuiet, quietHost, lockToDrain, drainHost                   string
 	countParked, upsertLimit, stateLimits, deleteLimit, standBack    string
 	lookAtKind, countLines                                           string
+	selectSinkHost, deleteSink                                       string
+	dropFreshAlerts, dropToldAlerts, dropMessages                    string
 	runNow, deleteJobs, lockToCancel, markCancelled, removeFree      string
 	alertStatements
 	operationStatements
@@ -42,6 +44,8 @@ func newDeskStatements(s schema) deskStatements {
 		lockToQuiet: s.text(lockToQuiet), quietHost: s.text(quietHost), lockToDrain: s.text(lockToDrain), drainHost: s.text(drainHost),
 		countParked: s.text(countParked), upsertLimit: s.text(upsertLimit), stateLimits: s.text(stateLimits), deleteLimit: s.text(deleteLimit),
 		standBack: s.text(standBack), lookAtKind: s.text(lookAtKind), countLines: s.text(countLines),
+		selectSinkHost: s.text(selectSinkHost), deleteSink: s.text(deleteSink),
+		dropFreshAlerts: s.text(dropFreshAlerts), dropToldAlerts: s.text(dropToldAlerts), dropMessages: s.text(dropMessages),
 		runNow: s.text(runNow), deleteJobs: s.text(deleteJobs), lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
 		alertStatements: newAlertStatements(s), operationStatements: newOperationStatements(s),
 	}

@@ -24,6 +24,8 @@ func alertPromises() []promise {
 		{name: "a failed alert is due again after its wait", check: alertFailed},
 		{name: "keys are stable over repeats and tell deliveries apart", check: alertKeys},
 		{name: "sinks are counted", check: sinksCounted},
+		{name: "a sink whose hosts are gone is forgotten", check: sinkForgotten},
+		{name: "only a sink that no host has is forgotten", check: sinkKept},
 	}
 }
 

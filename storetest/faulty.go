@@ -291,6 +291,10 @@ func (f *Faulty) DrainHost(ctx context.Context, session pawl.SessionID, by pawl.
 	return f.tell(ctx, "DrainHost", func() error { return f.operator.DrainHost(ctx, session, by) })
 }
 
+func (f *Faulty) ForgetSink(ctx context.Context, sink string, by pawl.By) (int, error) {
+	return ask(ctx, f, "ForgetSink", func() (int, error) { return f.operator.ForgetSink(ctx, sink, by) })
+}
+
 func (f *Faulty) ClaimAlerts(ctx context.Context, claim pawl.AlertClaim) ([]pawl.AlertTask, error) {
 	return ask(ctx, f, "ClaimAlerts", func() ([]pawl.AlertTask, error) { return f.operator.ClaimAlerts(ctx, claim) })
 }
