@@ -64,24 +64,27 @@ var letterAlerts = listing[pawl.AlertView]{
 	none: "No sink was registered when this letter's job died.",
 }
 
-const alertsTestHelp = `Send a test message through the channels that are given here, at once and once: no store is needed, nothing is queued, and
-what fails is not tried again. It is how to find out whether a server, an address and a password are right before
-something dies. The channels of your services are configured in them; give the same settings here.
+const alertsTestHelp = `Send a test message through the channels of the configuration, and those that are given here, at once and once: no
+store is needed, nothing is queued, and what fails is not tried again. It is how to find out whether a server, an
+address and a password are right before something dies.
 
 In a pipe, tab-separated: sink, state (delivered or failed), milliseconds, error.`
 
 func (p *program) alertsTest() *cobra.Command {
-	var flags sinkFlags
 	command := &cobra.Command{
 		Use:     "test",
 		Short:   "Send a test message",
 		Long:    alertsTestHelp,
-		Example: "  PAWL_WEBHOOK=https://hooks.example.com/T0/B0/x pawl alerts test\n  pawl alerts test --smtp mail.example.com:587 --from jobs@example.com --to oncall@example.com",
+		Example: "  PAWL_SINKS_WEBHOOK_URL=https://hooks.example.com/T0/B0/x pawl alerts test\n  pawl alerts test --smtp mail.example.com:587 --from jobs@example.com --to oncall@example.com",
 		Args:    needs("", 0, 0),
 	}
-	flags.add(command)
+	sinkFlags(command)
 	command.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		sinks, err := flags.sinks(p)
+		settings, err := p.settings()
+		if err != nil {
+			return err
+		}
+		sinks, err := sinksOf(settings)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func TestRedriveOfManyIsKilled(t *testing.T) {
 func redriveManyAndKill(t *testing.T, at string) {
 	t.Helper()
 	const letters, kills = 3000, 5
-	p := &program{mux: pawl.NewMux(), store: at, connection: "default", env: func(string) string { return "" }}
+	p := &program{mux: pawl.NewMux(), flags: []config.Flag{{Name: "--store", Key: config.StoreKey, Value: at}}}
 	s, err := p.open(t.Context(), making)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +216,7 @@ func checkOneJobEach(t *testing.T, s store, id pawl.ID, letters int) {
 func TestInterruptPausesOperation(t *testing.T) {
 	t.Parallel()
 	at := "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")
-	p := &program{mux: pawl.NewMux(), store: at, connection: "default", env: func(string) string { return "" }}
+	p := &program{mux: pawl.NewMux(), flags: []config.Flag{{Name: "--store", Key: config.StoreKey, Value: at}}}
 	s, err := p.open(t.Context(), making)
 	if err != nil {
 		t.Fatal(err)

@@ -57,6 +57,7 @@ func (p *program) offer(list naming, several bool) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
 		defer cancel()
+		p.flags, p.talk = stated(c.Flags()), io.Discard
 		s, err := p.openLogging(ctx, existing, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err != nil {
 			return nil, nothingElse

@@ -133,13 +133,17 @@ func (p *program) enqueue(ctx context.Context, kind string, j newJob, changed fu
 	if err != nil {
 		return err
 	}
+	settings, err := p.settings()
+	if err != nil {
+		return err
+	}
 	made, err := pawl.NewKind[json.RawMessage](kind, pawl.Policy{Redrive: j.redrive, StartsOff: j.startsOff}).
-		New(ctx, pawl.Connection{Name: p.connection}, args, options...)
+		New(ctx, connectionOf(settings), args, options...)
 	if err != nil {
 		return err
 	}
 	access := existing
-	if j.create || p.byDefault() {
+	if j.create || !settings.StoreStated() {
 		access = making
 	}
 	s, err := p.open(ctx, access)

@@ -92,8 +92,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var talk bytes.Buffer
-	none := func(string) string { return "" }
-	if code := run(t.Context(), pawl.NewMux(), Options{}, []string{"version"}, strings.NewReader(""), fullDisk{}, &talk, none); code != exitError {
+	if code := run(t.Context(), pawl.NewMux(), Options{}, []string{"version"}, strings.NewReader(""), fullDisk{}, &talk, nil); code != exitError {
 		t.Errorf("exit status %d, want %d", code, exitError)
 	}
 	if !strings.Contains(talk.String(), "no space left") {

@@ -4,13 +4,13 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
-	"math"
 	"os/user"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -40,26 +40,7 @@ func addFlag[T any](flags *pflag.FlagSet, target *T, name, kind, help string, pa
 }
 
 // parseSpan reads a duration such as 90s, 1h30m or 7d.
-func parseSpan(text string) (time.Duration, error) {
-	refused := fmt.Errorf("%q is no duration such as 90s, 1h30m or 7d", text)
-	number, rest, hasDays := strings.Cut(text, "d")
-	if !hasDays {
-		number, rest = "0", text
-	}
-	const day = 24 * time.Hour
-	days, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || days > uint64(math.MaxInt64/day) {
-		return 0, refused
-	}
-	if rest == "" && hasDays {
-		return time.Duration(days) * day, nil
-	}
-	span, err := time.ParseDuration(rest)
-	if err != nil || hasDays && span < 0 || span > math.MaxInt64-time.Duration(days)*day {
-		return 0, refused
-	}
-	return time.Duration(days)*day + span, nil
-}
+func parseSpan(text string) (time.Duration, error) { return config.ParseDuration(text) }
 
 // parsePeriod is parseSpan for what has to last.
 func parsePeriod(text string) (time.Duration, error) {

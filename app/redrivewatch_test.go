@@ -19,7 +19,7 @@ import (
 func said(t *testing.T, store string, args ...string) string {
 	t.Helper()
 	var out, talk strings.Builder
-	p := &program{in: strings.NewReader(""), out: &out, talk: &talk, env: func(string) string { return "" }, tty: func(any) bool { return false }, name: "pawl"}
+	p := &program{in: strings.NewReader(""), out: &out, talk: &talk, tty: func(any) bool { return false }, name: "pawl"}
 	code := p.run(t.Context(), append([]string{"--store", store}, args...))
 	return out.String() + talk.String() + "status " + strconv.Itoa(code)
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/spf13/cobra"
 )
 
@@ -18,17 +20,21 @@ type program struct {
 	mux     *pawl.Mux
 	options Options
 
-	in   io.Reader
-	out  io.Writer // data
-	talk io.Writer // everything that is not data
-	env  func(string) string
-	tty  func(stream any) bool // a person sits there
-	name string                // how this program is called
+	in      io.Reader
+	out     io.Writer             // data
+	talk    io.Writer             // everything that is not data
+	environ []string              // NAME=VALUE
+	tty     func(stream any) bool // a person sits there
+	name    string                // how this program is called
 
+	config     string // what the global flags say
 	store      string
 	connection string
 	json       bool
 	plain      bool
+
+	flags []config.Flag    // settings that the command line states
+	read  *config.Settings // once somebody has asked
 
 	begun       bool // the command line was understood: an error before that is one of usage
 	confirmable bool // the command has the flag --confirm
@@ -70,12 +76,25 @@ func (p *program) report(command *cobra.Command, err error) int {
 }
 
 // calledAs is how a person who typed this would call the program again.
-func calledAs(typed string) string {
+func calledAs(typed, title string) string {
 	path := filepath.ToSlash(typed)
 	if strings.Contains(path, "/") && !strings.Contains(path, "/go-build") { // where go run puts it
 		return shellWord(typed)
 	}
-	return "pawl"
+	return title
+}
+
+// title is the program's own name.
+func (p *program) title() string { return cmp.Or(p.options.Name, "pawl") }
+
+// env is a variable of the environment.
+func (p *program) env(name string) string {
+	for _, one := range p.environ {
+		if value, found := strings.CutPrefix(one, name+"="); found {
+			return value
+		}
+	}
+	return ""
 }
 
 // refusal says one error, and what it asks for.
@@ -83,7 +102,7 @@ func (p *program) refusal(err error) {
 	if p.printer != nil {
 		_ = p.printer.out.Flush() // a failure is found again at the end
 	}
-	fmt.Fprintf(p.talk, "pawl: %s\n", escape(oneLine(err)))
+	fmt.Fprintf(p.talk, "%s: %s\n", p.title(), escape(oneLine(err)))
 	if errors.Is(err, pawl.ErrConfirm) && p.confirmable {
 		fmt.Fprintln(p.talk, "Once that is checked, and it is to run: add --confirm.")
 	}
@@ -140,22 +159,28 @@ Exit status: 0 well, 1 error, 2 wrong usage, 3 not found, 4 denied, 5 not in the
 confirmed), 6 partly failed, 8 unhealthy.`
 
 func (p *program) root() *cobra.Command {
-	root := p.versioned(noun("pawl", "Operate a Pawl store: jobs, queues, dead letters", rootHelp))
+	root := p.versioned(noun(p.title(), "Operate a Pawl store: jobs, queues, dead letters", rootHelp))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH or postgres://USER@HOST/DATABASE (default $PAWL_STORE, else sqlite:pawl.db)")
-	flags.StringVar(&p.connection, "connection", "default", "the `NAME` that the services give to this store")
+	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH or postgres://USER@HOST/DATABASE (default $PAWL_STORE, else the configuration, else "+config.DefaultStore+")")
+	keyed(flags, "store", config.StoreKey)
+	flags.StringVar(&p.connection, "connection", "", "the connection, by the `NAME` that the configuration and the services give to a store (default: default)")
+	keyed(flags, "connection", "connection")
+	flags.StringVar(&p.config, "config", "", "the configuration, a `FILE` in YAML (default $PAWL_CONFIG)")
 	flags.BoolVar(&p.json, "json", false, "print JSON: one object, or one a line for lists")
 	flags.BoolVar(&p.plain, "plain", false, "print plain lines, also on a terminal")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return oneOfFlags(c, "json", "plain") }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		p.flags = stated(c.Flags())
+		return oneOfFlags(c, "json", "plain")
+	}
 	root.AddGroup(
 		&cobra.Group{ID: groupNouns, Title: "Commands:"},
 		&cobra.Group{ID: groupWrappers, Title: "For people who come from tools with such commands (exit status 0 or 1):"},
 	)
 	for _, command := range []*cobra.Command{
 		p.statusCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
-		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.serveCommand(), p.versionCommand(),
+		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
 		root.AddCommand(command)

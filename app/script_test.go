@@ -103,6 +103,6 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func pawltty() {
-	p := &program{mux: pawl.NewMux(), in: os.Stdin, out: os.Stdout, talk: os.Stderr, env: os.Getenv, tty: func(any) bool { return true }, name: "pawl"}
+	p := &program{mux: pawl.NewMux(), in: os.Stdin, out: os.Stdout, talk: os.Stderr, environ: os.Environ(), tty: func(any) bool { return true }, name: "pawl"}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }

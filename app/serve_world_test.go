@@ -161,7 +161,7 @@ const (
 func pawlOn(t *testing.T, store string, args ...string) string {
 	t.Helper()
 	var out, talk strings.Builder
-	p := &program{in: strings.NewReader(""), out: &out, talk: &talk, env: func(string) string { return "" }, tty: func(any) bool { return false }, name: "pawl"}
+	p := &program{in: strings.NewReader(""), out: &out, talk: &talk, tty: func(any) bool { return false }, name: "pawl"}
 	if code := p.run(t.Context(), append(args, "--store", store)); code != exitOK {
 		t.Fatalf("pawl %v: status %d\n%s", args, code, talk.String())
 	}

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
-	"net/url"
 	"os"
 	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/postgres"
 	"github.com/pawljobs/pawl/sqlite"
 )
@@ -29,73 +29,16 @@ type access int
 const (
 	existing access = iota // it has to be there, with current tables
 	making                 // it is made, and its tables brought up to date
+	forHost                // the same, unless the settings leave that to others
 )
 
-const defaultStore = "sqlite:pawl.db"
-
-// storeName is the store that was asked for.
-func (p *program) storeName() string {
-	for _, name := range []string{p.store, p.env("PAWL_STORE")} {
-		if name != "" {
-			return name
-		}
-	}
-	return defaultStore
-}
-
-// byDefault says that nobody has named a store.
-func (p *program) byDefault() bool { return p.store == "" && p.env("PAWL_STORE") == "" }
-
-// target is the store that was asked for, by the kind of its engine.
-type target struct {
-	engine string // sqlite, postgres
-	at     string // a file's path, a database's URL
-}
-
-// String is the store as it may be shown: without a password.
-func (t target) String() string {
-	if t.engine == "sqlite" {
-		return "sqlite:" + t.at
-	}
-	return redacted(t.at)
-}
-
-// redacted is a URL without its passwords.
-func redacted(text string) string {
-	u, err := url.Parse(text)
+// target is the store that was asked for.
+func (p *program) target() (config.Target, error) {
+	settings, err := p.settings()
 	if err != nil {
-		return "postgres:…"
+		return config.Target{}, err
 	}
-	query := u.Query()
-	for name := range query {
-		if strings.Contains(name, "password") {
-			query.Set(name, "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-	}
-	return u.Redacted()
-}
-
-// target reads the name of the store. Errors name no more of a URL than its scheme: it may carry a password.
-func (p *program) target() (target, error) {
-	scheme, path, found := strings.Cut(p.storeName(), ":")
-	switch {
-	case !found:
-		return target{}, withStatus(exitUsage, fmt.Errorf("store %q has no scheme: write sqlite:%s", scheme, shellWord(scheme)))
-	case scheme == "postgres" || scheme == "postgresql":
-		if !strings.HasPrefix(path, "//") {
-			return target{}, withStatus(exitUsage, fmt.Errorf("the store is no URL: write %s://USER@HOST/DATABASE", scheme))
-		}
-		return target{"postgres", p.storeName()}, nil
-	case scheme != "sqlite":
-		return target{}, withStatus(exitUsage, fmt.Errorf(
-			"stores of the kind %q are not supported by this program: sqlite:PATH and postgres://… are", scheme))
-	}
-	path = strings.TrimPrefix(path, "//")
-	if path == "" {
-		return target{}, withStatus(exitUsage, errors.New("the store names no file: write sqlite:PATH"))
-	}
-	return target{"sqlite", path}, nil
+	return settings.Picked().Target()
 }
 
 // open opens the store for a command, whose own errors say what went wrong: of the store's log, only warnings are shown.
@@ -104,19 +47,30 @@ func (p *program) open(ctx context.Context, access access) (store, error) {
 }
 
 func (p *program) openLogging(ctx context.Context, access access, log *slog.Logger) (store, error) {
+	settings, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
 	at, err := p.target()
 	if err != nil {
 		return nil, err
 	}
-	if at.engine == "postgres" {
-		return opened(postgres.Open(ctx, at.at, postgres.Config{Connection: p.connection, NoMigrate: access == existing, Logger: log}))
+	c, connection := settings.Picked(), connectionOf(settings)
+	leave := access == existing || access == forHost && !c.Migrate
+	if at.Engine == config.Postgres {
+		return opened(postgres.Open(ctx, at.At, postgres.Config{
+			Connection: connection.Name, Policy: connection.Policy, Schema: c.Schema, Conns: c.Conns, Pooler: c.Pooler,
+			History: c.History, NoMigrate: leave, Logger: log,
+		}))
 	}
-	if access == existing {
-		if err := mustExist(at.at); err != nil {
+	if leave {
+		if err := mustExist(at.At); err != nil {
 			return nil, err
 		}
 	}
-	return opened(sqlite.Open(ctx, at.at, sqlite.Config{Connection: p.connection, NoMigrate: access == existing, Logger: log}))
+	return opened(sqlite.Open(ctx, at.At, sqlite.Config{
+		Connection: connection.Name, Policy: connection.Policy, History: c.History, NoMigrate: leave, Logger: log,
+	}))
 }
 
 // opened is a store, or nil: not an interface that holds a nil pointer.
@@ -143,14 +97,17 @@ func mustExist(path string) error {
 // URL has a password, once that is filled in.
 func (p *program) invocation() string {
 	words := []string{p.name}
+	if p.config != "" {
+		words = append(words, "--config", shellWord(escape(p.config)))
+	}
 	if p.store != "" {
 		name := p.store
-		if at, err := p.target(); err == nil && at.engine != "sqlite" {
+		if at, err := p.target(); err == nil && at.Engine != config.SQLite {
 			name = at.String()
 		}
 		words = append(words, "--store", shellWord(escape(name)))
 	}
-	if p.connection != "default" {
+	if p.connection != "" && p.connection != "default" {
 		words = append(words, "--connection", shellWord(escape(p.connection)))
 	}
 	return strings.Join(words, " ")

@@ -114,7 +114,7 @@ func TestCalledAs(t *testing.T) {
 		"pawl": "pawl", "./bin/pawl": "./bin/pawl", "/opt/my tools/pawl": "'/opt/my tools/pawl'",
 		"/tmp/go-build123/b001/exe/pawl": "pawl",
 	} {
-		if got := calledAs(typed); got != want {
+		if got := calledAs(typed, "pawl"); got != want {
 			t.Errorf("calledAs(%q) = %s, want %s", typed, got, want)
 		}
 	}

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
 // wrapperCommands are the verbs of other job tools. What they print is fixed, and so is their exit status: 0 or 1.
 func (p *program) wrapperCommands() []*cobra.Command {
-	return []*cobra.Command{p.queueFailed(), p.queueRetry(), p.queueForget(), p.wrappedClear()}
+	return []*cobra.Command{p.queueFailed(), p.queueRetry(), p.queueForget(), p.wrappedClear(), p.wrappedWork()}
 }
 
 func (p *program) queueFailed() *cobra.Command {
@@ -101,6 +105,20 @@ func (p *program) wrapped(id string) (pawl.ID, pawl.By, error) {
 	return parsed, by, err
 }
 
+// pick takes the connection that a command names as its argument, which has to be one that is known.
+func (p *program) pick(args []string) error {
+	settings, err := p.settings()
+	if err != nil || len(args) == 0 || args[0] == settings.Connection {
+		return err
+	}
+	if _, known := settings.Connections[args[0]]; !known {
+		return fmt.Errorf("connection %q is not known: there is %s (see --connection)", args[0], strings.Join(slices.Sorted(maps.Keys(settings.Connections)), ", "))
+	}
+	p.flags = append(p.flags, config.Flag{Name: "--connection", Key: "connection", Value: args[0]})
+	p.read = nil
+	return nil
+}
+
 func (p *program) wrappedClear() *cobra.Command {
 	var queue string
 	command := &cobra.Command{
@@ -113,8 +131,8 @@ func (p *program) wrappedClear() *cobra.Command {
 		if queue == "" {
 			return withStatus(exitUsage, errors.New("say which queue: --queue=NAME"))
 		}
-		if len(args) == 1 && args[0] != p.connection {
-			return fmt.Errorf("connection %q is not known: the store goes by the name %q (see --connection)", args[0], p.connection)
+		if err := p.pick(args); err != nil {
+			return err
 		}
 		s, err := p.open(ctx, existing)
 		if err != nil {

@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	app.Main(pawl.NewMux(), app.Options{Commands: []*cobra.Command{demoCommand()}})
+	app.Main(pawl.NewMux(), app.Options{BuiltIn: true, Commands: []*cobra.Command{demoCommand()}})
 }

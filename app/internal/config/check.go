@@ -44,8 +44,11 @@ func (l *loader) check(builtIn bool) {
 	}
 }
 
-// at says what is wrong with the value of a key.
+// at says what is wrong with the value of a key, unless something was said of it, or of what it holds, already.
 func (l *loader) at(key, format string, args ...any) {
+	if l.known(key) {
+		return
+	}
 	l.wrong(l.nearestOrigin(key), key, format, args...)
 }
 
@@ -189,18 +192,15 @@ func (l *loader) checkHost() {
 			l.at("host", "%s", err)
 			continue
 		}
-		if key := hostKey(field.Field, servers); l.known(key) {
-			l.at(key, "%q %s", fmt.Sprint(field.Value), keyNames.Replace(field.Rule))
-		}
+		l.at(hostKey(field.Field, servers), "%q %s", fmt.Sprint(field.Value), keyNames.Replace(field.Rule))
 	}
 }
 
 // keyNames turns what a rule says of other fields into what it says of keys.
 var keyNames = strings.NewReplacer("Drain.Handler", "drain.handler", "Drain.Server", "drain.server", "Drain.Host", "drain.host")
 
-// known is false for what was said already.
 func (l *loader) known(key string) bool {
-	return !slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == key })
+	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == key || strings.HasPrefix(p.Key, key+".") })
 }
 
 // hostKey is where a field of a host's configuration comes from.
@@ -246,7 +246,7 @@ func (s *Settings) Sink(name string) (pawl.Sink, error) {
 	if err := c.mixed(); err != nil {
 		return nil, err
 	}
-	if c.Type == "webhook" {
+	if c.URL != "" {
 		return alert.NewWebhook(alert.WebhookConfig{
 			Name: name, URL: string(c.URL), Secret: []byte(c.Secret), AllowHTTP: c.AllowHTTP, AllowPrivate: c.AllowPrivate,
 			Timeout: c.Timeout, LinkBase: s.Alerts.LinkBase,
@@ -262,23 +262,22 @@ func (s *Settings) Sink(name string) (pawl.Sink, error) {
 	})
 }
 
-// mixed refuses the settings of one type at a sink of the other.
+// mixed refuses the settings of mail at a webhook, and the other way round.
 func (c Sink) mixed() error {
 	mail := map[string]bool{
 		"addr": c.Addr != "", "from": c.From != "", "to": len(c.To) > 0, "user": c.User != "", "password": c.Password != "", "tls": c.TLS != "",
 	}
 	hook := map[string]bool{"url": c.URL != "", "secret": c.Secret != "", "allow_http": c.AllowHTTP, "allow_private": c.AllowPrivate}
-	others := hook
-	switch c.Type {
-	case "smtp":
-	case "webhook":
-		others = mail
-	default:
-		return &pawl.FieldError{Field: "type", Value: c.Type, Rule: "must be smtp or webhook"}
+	others, kind := hook, "mail: it has no url"
+	switch {
+	case c.URL != "":
+		others, kind = mail, "a webhook: it has a url"
+	case c.Addr == "":
+		return &pawl.FieldError{Field: "sink", Value: "", Rule: "must have an addr, of a mail server, or a url, of a webhook"}
 	}
 	for _, key := range slices.Sorted(maps.Keys(others)) {
 		if others[key] {
-			return &pawl.FieldError{Field: key, Value: "stated", Rule: "must not be stated of a sink of type " + c.Type}
+			return &pawl.FieldError{Field: key, Value: "stated", Rule: "must not be stated of a sink for " + kind}
 		}
 	}
 	return nil

@@ -103,7 +103,7 @@ func TestPrecedence(t *testing.T) {
 func TestWhole(t *testing.T) {
 	t.Parallel()
 	s := load(t, config.Sources{File: "testdata/whole.yaml", Environ: []string{
-		"PAWL_CONNECTIONS_REPORTS_PASSWORD=under wraps", "PAWL_SINKS_PAGER_TYPE=webhook", "PAWL_SINKS_PAGER_URL=https://pager.example.com/x",
+		"PAWL_CONNECTIONS_REPORTS_PASSWORD=under wraps", "PAWL_SINKS_PAGER_URL=https://pager.example.com/x",
 		"PAWL_POLICY_BACKOFF=1s, 2m,1d", "PAWL_SERVERS_FAST_LANE_WORKERS=3", "HOME=/root", "PAWL_PORT_7295_TCP_ADDR=10.0.0.1", "PAWL_SERVICE_HOST=10.0.0.1", "PAWL_LOG_LEVEL=",
 	}})
 	var got strings.Builder
@@ -170,19 +170,20 @@ func TestRefused(t *testing.T) {
 		"no such connection":   {"connection: reports\nconnections:\n  default: sqlite:x.db\n", `pawl.yaml:1: connection: there is no connection "reports"`},
 		"no such engine":       {"connections:\n  default: mongo://x\n", `connections.default.url: stores of the kind "mongo"`},
 		"dead letters nowhere": {"dead_letters: morgue\n", `dead_letters: there is no connection "morgue"`},
-		"a ladder":             {"drain: {handler: 3m}\n", `pawl.yaml:1: drain.handler: "3m0s" must be smaller than drain.server`},
+		"a ladder":             {"drain: {handler: 3m, server: 2m}\n", `pawl.yaml:1: drain.handler: "3m0s" must be smaller than drain.server`},
 		"weights":              {"servers:\n  io: {queues: [a], workers: 1, weights: {b: 1}}\n", "servers.io.weights"},
 		"no queues":            {"servers:\n  io: {workers: 1}\n", "pawl.yaml:2: servers.io.queues"},
 		"a policy":             {"policy: {max_tries: -1}\n", "pawl.yaml:1: policy.max_tries: "},
 		"a redrive rule":       {"policy: {redrive: maybe}\n", `"maybe" is not any`},
-		"a sink's type":        {"sinks:\n  chat: {type: telex}\n", "sinks.chat.type: "},
-		"a mixed sink":         {"sinks:\n  chat: {type: smtp, addr: 'x:25', from: a@x.de, to: a@x.de, allow_http: true}\n", "sinks.chat.allow_http: "},
+		"a sink of no type":    {"sinks:\n  chat: {timeout: 5s}\n", "pawl.yaml:2: sinks.chat: "},
+		"the log's name":       {"sinks:\n  log: {addr: 'x:25'}\n", "pawl.yaml:2: sinks.log: "},
+		"a mixed sink":         {"sinks:\n  chat: {addr: 'x:25', from: a@x.de, to: a@x.de, allow_http: true}\n", "sinks.chat.allow_http: "},
 		"a pattern":            {"http_request: {allow: ['https://x']}\n", "http_request.allow: "},
 		"a network":            {"http_request: {allow_networks: [10.1.2.3/8]}\n", "http_request.allow_networks: "},
 		"a relative command":   {"command_run: {commands: {a: {run: [ls]}}}\n", "command_run.commands.a.run: "},
 		"a level":              {"log: {level: loud}\n", `log.level: "loud" is not`},
 		"a level with more":    {"log: {level: info+2}\n", `log.level: "info+2" is not`},
-		"a missing secret":     {"sinks:\n  chat: {type: webhook, url_file: nowhere}\n", "sinks.chat.url_file: "},
+		"a missing secret":     {"sinks:\n  chat: {url_file: nowhere}\n", "sinks.chat.url_file: "},
 		"a size":               {"http_request: {max_response: 2GiB}\n", "is no size"},
 		"token":                {"api: {tokens: {ci: {role: root, hash: abc}}}\n", `api.tokens.ci.role: "root"`},
 		"a NUL":                {"listen: \"a\\0b\"\n", "listen: "},
@@ -222,7 +223,7 @@ func TestStore(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := s.Picked().URL; got != row.want {
+		if got := strings.Replace(s.Picked().URL, filepath.Dir(path)+"/", "", 1); got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
 		}
 	}
@@ -230,15 +231,15 @@ func TestStore(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	before := "log: {level: info}\nsinks: {chat: {type: webhook, url_file: URL}}\nkinds: {off: [a.v1]}\n"
+	before := "log: {level: info}\nsinks: {chat: {url_file: URL}}\nkinds: {off: [a.v1]}\n"
 	for name, row := range map[string]struct{ after, want string }{
 		"nothing":           {before, " / "},
 		"a comment":         {"# so\n" + before, " / "},
 		"the level":         {strings.Replace(before, "info", "debug", 1), "log / "},
 		"the format":        {strings.Replace(before, "level: info", "format: json", 1), " / log"},
 		"a kind":            {strings.Replace(before, "a.v1", "b.v1", 1), "kinds / "},
-		"a sink's setting":  {strings.Replace(before, "type: webhook", "type: webhook, timeout: 5s", 1), "sinks / "},
-		"a new sink":        {strings.Replace(before, "{chat:", "{more: {type: webhook, url_file: URL}, chat:", 1), " / sinks"},
+		"a sink's setting":  {strings.Replace(before, "{url_file: URL}", "{url_file: URL, timeout: 5s}", 1), "sinks / "},
+		"a new sink":        {strings.Replace(before, "{chat:", "{more: {url_file: URL}, chat:", 1), " / sinks"},
 		"where it listens":  {before + "listen: 127.0.0.1:1\nservers: {a: {queues: [x], workers: 1}}\n", " / listen, servers"},
 		"an allowed target": {before + "http_request: {allow: [a.example.com]}\ndrain: {host: 10m}\n", "http_request / drain"},
 		"a new command":     {before + "command_run: {commands: {a: {run: [/bin/true]}}}\n", "command_run / "},
@@ -307,4 +308,20 @@ func FuzzLoad(f *testing.F) {
 			s.Entries()
 		}
 	})
+}
+
+func TestRedacted(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"postgres://pawl@db/app":                                      "postgres://pawl@db/app",
+		"postgres://pawl:secret@db/app":                               "postgres://pawl:xxxxx@db/app",
+		"postgres://db/app?password=secret&user=pawl":                 "postgres://db/app?password=xxxxx&user=pawl",
+		"postgresql://db/app?sslpassword=secret":                      "postgresql://db/app?sslpassword=xxxxx",
+		"postgres://pawl:sec%ret@db/app":                              "postgres:…",
+		"postgres://pawl:secret@db:port/app?host=/run&password=more1": "postgres:…",
+	} {
+		if got := config.Redacted(in); got != want {
+			t.Errorf("redacted(%q) = %q, want %q", in, got, want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
+
+// program is where the settings that the program brings come from.
+const program = "program"
 
 // maxFile bounds the files that are read.
 const maxFile = 1 << 20
@@ -51,7 +56,7 @@ func (p Problem) String() string {
 	case p.From.From == "" || p.From.From == "default":
 		return text
 	}
-	return p.From.From + ": " + text
+	return p.From.From + ": " + p.Text // a flag, or a variable, which says the key
 }
 
 // Problems is all that is wrong with a configuration.
@@ -66,9 +71,23 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// OfFlags reports whether all of them are of the command line.
-func (p Problems) OfFlags() bool {
-	return !slices.ContainsFunc(p, func(one Problem) bool { return !strings.HasPrefix(one.From.From, "--") })
+// InFile reports whether one of them is in a file.
+func (p Problems) InFile() bool {
+	return slices.ContainsFunc(p, func(one Problem) bool { return one.From.Line > 0 })
+}
+
+// sorted has the lines of each file in their order, the files and all else as they came.
+func (p Problems) sorted() Problems {
+	rank := map[string]int{}
+	for i, one := range p {
+		if _, seen := rank[one.From.From]; !seen {
+			rank[one.From.From] = i
+		}
+	}
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(rank[a.From.From], rank[b.From.From]), cmp.Compare(a.From.Line, b.From.Line))
+	})
+	return p
 }
 
 // loader gathers settings and what is wrong with them.
@@ -86,7 +105,7 @@ func (l *loader) wrong(from Origin, key, format string, args ...any) {
 func Load(from Sources) (*Settings, error) {
 	l := &loader{Settings: defaults()}
 	if len(from.Program) > 0 {
-		l.yaml("program", from.Program)
+		l.yaml(program, from.Program)
 	}
 	if from.File != "" {
 		text, err := readFile(from.File)
@@ -101,7 +120,7 @@ func Load(from Sources) (*Settings, error) {
 	l.fill()
 	l.check(from.BuiltIn)
 	if len(l.problems) > 0 {
-		return l.Settings, l.problems
+		return l.Settings, l.problems.sorted()
 	}
 	return l.Settings, nil
 }
@@ -113,6 +132,8 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	case info.IsDir():
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("is a folder")}
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("is no regular file")}
 	case info.Size() > maxFile:
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("is larger than 1 MiB")}
 	}
@@ -192,7 +213,7 @@ func (l *loader) secretFrom(path []string, file string, from Origin) {
 		return
 	}
 	l.inlined[key] = true
-	if from.Line > 0 && !filepath.IsAbs(file) {
+	if from.Line > 0 && from.From != program && !filepath.IsAbs(file) {
 		file = filepath.Join(filepath.Dir(from.From), file)
 	}
 	text, err := readFile(file)
@@ -241,10 +262,19 @@ func secretFile(path []string) (base []string, ok bool) {
 	return base, found && kind == secretType
 }
 
+// drainStep is between the rungs of a shutdown that are not stated.
+const drainStep = 15 * time.Second
+
 // fill states what nothing else has.
 func (l *loader) fill() {
 	if len(l.Connections) == 0 {
 		l.set([]string{"connections", l.Connection, "url"}, reflect.ValueOf(DefaultStore), Origin{From: "default"})
+	}
+	if _, stated := l.origins["drain.server"]; !stated {
+		l.Drain.Server = l.Drain.Handler + drainStep
+	}
+	if _, stated := l.origins["drain.host"]; !stated {
+		l.Drain.Host = l.Drain.Server + drainStep
 	}
 	if len(l.Servers) == 0 {
 		l.Servers = defaultServers()

@@ -74,8 +74,8 @@ type Server struct {
 // Drain is the ladder of a shutdown.
 type Drain struct {
 	Handler time.Duration `key:"handler" doc:"running handlers are cancelled"`
-	Server  time.Duration `key:"server" doc:"jobs of handlers that have not returned are put back"`
-	Host    time.Duration `key:"host" doc:"the process ends; the service manager has to wait longer"`
+	Server  time.Duration `key:"server" doc:"jobs of handlers that have not returned are put back; unless stated 15s after handler"`
+	Host    time.Duration `key:"host" doc:"the process ends; unless stated 15s after server; the service manager has to wait longer"`
 }
 
 // Alerts bounds what sinks are told.
@@ -87,14 +87,13 @@ type Alerts struct {
 
 // Sink is a channel.
 type Sink struct {
-	Type         string        `key:"type" live:"yes" doc:"smtp or webhook"`
-	Addr         string        `key:"addr" live:"yes" unit:"HOST:PORT" doc:"smtp: the mail server"`
+	Addr         string        `key:"addr" live:"yes" unit:"HOST:PORT" doc:"smtp: the mail server; a sink that has one sends mail"`
 	From         string        `key:"from" live:"yes" doc:"smtp: the sender"`
 	To           []string      `key:"to" live:"yes" doc:"smtp: the receivers, a team's mailbox: exception messages are in the mail"`
 	User         string        `key:"user" live:"yes" doc:"smtp: logs in with it; empty: does not"`
 	Password     Secret        `key:"password" live:"yes" doc:"smtp: of the user"`
 	TLS          string        `key:"tls" live:"yes" doc:"smtp: mandatory, implicit, opportunistic, or none for a loopback address; empty: mandatory"`
-	URL          Secret        `key:"url" live:"yes" doc:"webhook: where it posts; whoever has it can post"`
+	URL          Secret        `key:"url" live:"yes" doc:"webhook: where it posts; a sink that has one is a webhook, and whoever knows it can post"`
 	Secret       Secret        `key:"secret" live:"yes" doc:"webhook: signs requests, at least 16 bytes"`
 	AllowHTTP    bool          `key:"allow_http" live:"yes" doc:"webhook: the url may be http"`
 	AllowPrivate bool          `key:"allow_private" live:"yes" doc:"webhook: loopback, private and link-local addresses are allowed"`
@@ -121,15 +120,18 @@ type CommandRun struct {
 
 // Command is one that jobs can run.
 type Command struct {
-	Run       []string          `key:"run" live:"yes" doc:"the program, as an absolute path, and its arguments; no shell sees them"`
-	Args      int               `key:"args" live:"yes" doc:"how many arguments a job may add at the end"`
-	Dir       string            `key:"dir" live:"yes" doc:"the working folder, absolute; empty: the system's folder for temporary files"`
-	Env       map[string]string `key:"env" live:"yes" doc:"its environment, beside PAWL_JOB_ID and PAWL_JOB_ATTEMPT"`
-	PassEnv   []string          `key:"pass_env" live:"yes" doc:"variables that it inherits"`
-	Timeout   time.Duration     `key:"timeout" live:"yes" doc:"after which it is ended with all that it started; 0: the job's"`
-	Permanent []int             `key:"permanent" live:"yes" doc:"exit statuses that no retry can mend"`
-	MaxOutput Size              `key:"max_output" live:"yes" doc:"of the end of its output, that is kept as evidence of a failure; 0: none"`
+	Run       []string      `key:"run" live:"yes" doc:"the program, as an absolute path, and its arguments; no shell sees them"`
+	Args      int           `key:"args" live:"yes" doc:"how many arguments a job may add at the end"`
+	Dir       string        `key:"dir" live:"yes" doc:"the working folder, absolute; empty: the system's folder for temporary files"`
+	Env       Environment   `key:"env" live:"yes" doc:"its environment, beside PAWL_JOB_ID and PAWL_JOB_ATTEMPT; the values are not shown"`
+	PassEnv   []string      `key:"pass_env" live:"yes" doc:"variables that it inherits"`
+	Timeout   time.Duration `key:"timeout" live:"yes" doc:"after which it is ended with all that it started; 0: the job's"`
+	Permanent []int         `key:"permanent" live:"yes" doc:"exit statuses that no retry can mend"`
+	MaxOutput Size          `key:"max_output" live:"yes" doc:"of the end of its output, that is kept as evidence of a failure; 0: none"`
 }
+
+// Environment is what a command is given. Its values are not shown.
+type Environment map[string]string
 
 // API is the remote control.
 type API struct {

@@ -55,6 +55,12 @@ func show(value reflect.Value) string {
 		return v
 	case time.Duration:
 		return ShowDuration(v)
+	case Environment:
+		names := slices.Sorted(maps.Keys(v))
+		for i, name := range names {
+			names[i] = name + ": " + hidden
+		}
+		return "{" + strings.Join(names, ", ") + "}"
 	}
 	switch value.Kind() {
 	case reflect.Slice:
@@ -156,7 +162,7 @@ func (s *Settings) livens(a, b Entry, before, after bool) bool {
 	return a.live || b.live
 }
 
-// Read reports whether a file that the settings came from says something else by now.
+// Stale reports whether a file that the settings came from says something else by now.
 func (s *Settings) Stale() bool {
 	for file, was := range s.read {
 		is, err := readFile(file)

@@ -70,3 +70,9 @@ func (c Connection) Target() (Target, error) {
 	u.User = url.UserPassword(u.User.Username(), string(c.Password))
 	return Target{Postgres, u.String()}, nil
 }
+
+// StoreStated reports whether anybody has named the store, which is the default one else.
+func (s *Settings) StoreStated() bool {
+	from, stated := s.origins["connections."+s.Connection+".url"]
+	return stated && from.From != "default"
+}

@@ -62,6 +62,10 @@ const entryRule = "must have 1 to 63 letters, digits, hyphens and underscores"
 func (s *Settings) set(path []string, value reflect.Value, from Origin) {
 	setIn(reflect.ValueOf(s).Elem(), path, nil, value)
 	s.origins[strings.Join(path, ".")] = from
+	holder := strings.Join(path[:len(path)-1], ".")
+	if _, stated := s.origins[holder]; !stated && len(path) > 1 && from.From != "default" {
+		s.origins[holder] = from
+	}
 }
 
 func setIn(in reflect.Value, path, pattern []string, value reflect.Value) {

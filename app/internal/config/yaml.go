@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -176,8 +177,18 @@ func (l *loader) url(path []string, node ast.Node, from Origin) {
 		l.wrong(from, key, "a password must not stand in the configuration: name its file with password_file, or set %s",
 			variable(append(slices.Clone(path[:len(path)-1]), "password")))
 	default:
-		l.leaf(path, text, from)
+		l.leaf(path, besideFile(text, from), from)
 	}
+}
+
+// besideFile makes the path of an SQLite file that a configuration states one of the configuration's own folder, as all
+// of its paths are.
+func besideFile(text string, from Origin) string {
+	t, err := ParseTarget(text)
+	if err != nil || t.Engine != SQLite || filepath.IsAbs(t.At) || from.From == program {
+		return text
+	}
+	return Target{SQLite, filepath.Join(filepath.Dir(from.From), t.At)}.String()
 }
 
 func (l *loader) sequence(kind reflect.Type, path []string, node ast.Node, from Origin) {
