@@ -43,7 +43,7 @@ func onBoth(t *testing.T, test func(s shop)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(newShop(t, openReal(t).Store))
+		test(newShop(t, openFile(t)))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -51,7 +51,7 @@ func onBoth(t *testing.T, test func(s shop)) {
 	})
 }
 
-func openPostgres(t *testing.T) *postgres.Store {
+func openPostgres(t testing.TB) *postgres.Store {
 	t.Helper()
 	url := os.Getenv("PAWL_TEST_POSTGRES")
 	if url == "" {
@@ -387,7 +387,7 @@ func TestOperationIsPausedAndStopped(t *testing.T) {
 func inVirtualTime(t *testing.T, test func(s shop)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(newShop(t, openReal(t).Store)) })
+	synctest.Test(t, func(t *testing.T) { test(newShop(t, openFile(t))) })
 }
 
 func TestOperationKeepsItsRate(t *testing.T) {
@@ -590,7 +590,7 @@ func TestOperationSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, fault int, when storetest.When) (calls int) {
 		synctest.Test(t, func(t *testing.T) {
-			real := newShop(t, openReal(t).Store)
+			real := newShop(t, openFile(t))
 			real.dead(7, pawl.Policy{}, nil, nil)
 			faulty := storetest.Fail(real.Store)
 			if fault > 0 {
@@ -679,7 +679,7 @@ func TestOperationsNeedAStoreThatKeepsThem(t *testing.T) {
 	if _, err := ops.NewRunner(desk, ops.RunnerConfig{}); !errors.Is(err, pawl.ErrUnsupported) {
 		t.Errorf("runner: %v", err)
 	}
-	s := newShop(t, openReal(t).Store)
+	s := newShop(t, openFile(t))
 	if _, err := ops.NewRunner(s.desk, ops.RunnerConfig{Poll: -1}); !errors.Is(err, pawl.ErrInvalid) {
 		t.Errorf("poll: %v", err)
 	}

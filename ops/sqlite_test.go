@@ -30,7 +30,7 @@ type real struct {
 	desk    *ops.Desk
 }
 
-func openReal(t *testing.T, connections ...pawl.Enqueuer) real {
+func openFile(t testing.TB) *sqlite.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Config{})
 	if err != nil {
@@ -41,6 +41,12 @@ func openReal(t *testing.T, connections ...pawl.Enqueuer) real {
 			t.Error(err)
 		}
 	})
+	return store
+}
+
+func openReal(t *testing.T, connections ...pawl.Enqueuer) real {
+	t.Helper()
+	store := openFile(t)
 	session, err := store.OpenSession(t.Context(), pawl.HostInfo{Name: "h", Kinds: []string{workKind}, Sinks: []string{"one", "two"}})
 	if err != nil {
 		t.Fatal(err)

@@ -43,14 +43,14 @@ from (
   where i.operation = $1 and i.position >= $2 and i.position < $2 + $3
 ) n where before is null or before < $4 order by position`
 
-	// Each item must be as the step expects.
+	// Each item must be as the step expects. (A sum keeps the index on states out of it: all that waits is in there.)
 	stepItems = `update {s}.operation_item i set state = t.state, outcome = t.outcome, reason = t.reason,
   job = nullif(t.job, '00000000-0000-0000-0000-000000000000')
 from unnest($2::int[], $3::uuid[], $4::smallint[], $5::smallint[], $6::uuid[], $7::text[]) t (position, letter, state, outcome, job, reason)
-where i.operation = $1 and i.position = t.position and i.letter = t.letter and i.state = 0`
+where i.operation = $1 and i.position = t.position and i.letter = t.letter and i.state + 0 = 0`
 	handItems = `with handed as materialized (
   select i.position, i.outcome, t.reason from unnest($2::int[], $3::uuid[], $4::text[]) t (position, letter, reason)
-  join {s}.operation_item i on i.operation = $1 and i.position = t.position and i.letter = t.letter and i.state = 3
+  join {s}.operation_item i on i.operation = $1 and i.position = t.position and i.letter = t.letter and i.state + 0 = 3
 )
 update {s}.operation_item i set state = case when h.reason = '' then 2 else 1 end, reason = h.reason,
   outcome = case when h.reason = '' then i.outcome else 0 end, job = case when h.reason = '' then i.job end

@@ -108,8 +108,11 @@ func hostPlan(t testing.TB, s *Store, statement string) string {
 	if _, err := conn.Exec(t.Context(), "prepare planned as "+statement, simple); err != nil {
 		t.Fatalf("prepare %s: %v", statement, err)
 	}
-	nulls := strings.TrimSuffix(strings.Repeat("null, ", most), ", ")
-	plan, err := selectRows(t.Context(), conn, scanValue[string], "explain (costs off) execute planned ("+nulls+")", simple)
+	arguments := ""
+	if most > 0 {
+		arguments = " (" + strings.TrimSuffix(strings.Repeat("null, ", most), ", ") + ")"
+	}
+	plan, err := selectRows(t.Context(), conn, scanValue[string], "explain (costs off) execute planned"+arguments, simple)
 	if err != nil {
 		t.Fatalf("explain %s: %v", statement, err)
 	}
