@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,13 @@ const mostDownstreams = 256
 
 // HTTP handles HTTPRequest.
 type HTTP struct {
-	targets   atomic.Pointer[targets]
+	log *slog.Logger
+	now atomic.Pointer[caller]
+}
+
+// caller makes requests under one set of rules. Its connections are its own, so that none outlives them.
+type caller struct {
+	*targets
 	transport *http.Transport
 	log       *slog.Logger
 
@@ -43,16 +50,7 @@ func NewHTTP(t Targets, log *slog.Logger) (*HTTP, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	h := &HTTP{log: log, downstreams: map[string]*downstream{}}
-	h.transport = &http.Transport{
-		DialContext:            h.dial,
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    10 * time.Second,
-		IdleConnTimeout:        30 * time.Second,
-		MaxIdleConns:           100,
-		MaxIdleConnsPerHost:    20,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
+	h := &HTTP{log: log}
 	return h, h.Allow(t)
 }
 
@@ -62,18 +60,31 @@ func (h *HTTP) Allow(t Targets) error {
 	if err != nil {
 		return fmt.Errorf("configure %s: %w", HTTPRequest.Name(), err)
 	}
-	h.targets.Store(checked)
-	h.transport.CloseIdleConnections() // made under the rules before
+	before := h.now.Load()
+	if before != nil && reflect.DeepEqual(before.Targets, t) {
+		return nil
+	}
+	h.now.Store(newCaller(checked, h.log))
+	if before != nil {
+		before.transport.CloseIdleConnections()
+	}
 	return nil
 }
 
 // Close closes the connections that are kept.
-func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
+func (h *HTTP) Close() { h.now.Load().transport.CloseIdleConnections() }
 
-// dial asks for each address that a name has led to.
-func (h *HTTP) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: h.targets.Load().control}
-	return dialer.DialContext(ctx, network, address)
+func newCaller(t *targets, log *slog.Logger) *caller {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: t.control}
+	return &caller{targets: t, log: log, downstreams: map[string]*downstream{}, transport: &http.Transport{
+		DialContext:            dialer.DialContext, // and no proxy, since what is behind one could not be looked at
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        30 * time.Second,
+		MaxIdleConns:           100,
+		MaxIdleConnsPerHost:    20,
+		MaxResponseHeaderBytes: 64 << 10,
+	}}
 }
 
 // Handle makes the request of one job.
@@ -86,11 +97,11 @@ func (h *HTTP) Handle(ctx context.Context, args HTTPRequestArgs) error {
 	if err != nil {
 		return pawl.Permanent(fmt.Errorf("http request: %w", err))
 	}
-	allowed := h.targets.Load()
-	if err := allowed.allow(request.URL); err != nil {
+	now := h.now.Load()
+	if err := now.allow(request.URL); err != nil {
 		return fmt.Errorf("http request: %w", err)
 	}
-	client, err := h.client(request.URL.Scheme + "://" + request.URL.Host)
+	client, err := now.client(request.URL.Scheme + "://" + request.URL.Host)
 	if err != nil {
 		return fmt.Errorf("http request: %w", err)
 	}
@@ -104,7 +115,7 @@ func (h *HTTP) Handle(ctx context.Context, args HTTPRequestArgs) error {
 		}
 		return fmt.Errorf("http request: %w", err)
 	}
-	discard(response, allowed.MaxResponse)
+	discard(response, now.MaxResponse)
 	return nil
 }
 
@@ -117,32 +128,32 @@ func discard(response *http.Response, most int64) {
 
 // client returns the host's own, with its circuit breaker. Of too many hosts, the one that was called the longest ago
 // begins anew.
-func (h *HTTP) client(host string) (*http.Client, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.tick++
-	if d := h.downstreams[host]; d != nil {
-		d.used = h.tick
+func (c *caller) client(host string) (*http.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tick++
+	if d := c.downstreams[host]; d != nil {
+		d.used = c.tick
 		return d.client, nil
 	}
 	made, err := resilience.New(cutName(host), resilience.Options{
-		Classifiers: []pawl.Classifier{classify.Default()}, Transport: h.transport, Logger: h.log,
+		Classifiers: []pawl.Classifier{classify.Default()}, Transport: c.transport, Logger: c.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(h.downstreams) >= mostDownstreams {
+	if len(c.downstreams) >= mostDownstreams {
 		oldest := ""
-		for name, d := range h.downstreams {
-			if oldest == "" || d.used < h.downstreams[oldest].used {
+		for name, d := range c.downstreams {
+			if oldest == "" || d.used < c.downstreams[oldest].used {
 				oldest = name
 			}
 		}
-		delete(h.downstreams, oldest)
+		delete(c.downstreams, oldest)
 	}
 	client := made.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	h.downstreams[host] = &downstream{client: client, used: h.tick}
+	c.downstreams[host] = &downstream{client: client, used: c.tick}
 	return client, nil
 }
 

@@ -43,11 +43,11 @@ func parsePattern(text string) (pattern, error) {
 			return pattern{}, badPattern(text)
 		}
 	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if host == "*" {
+	if host = strings.Trim(host, "[]"); host == "*" {
 		return pattern{port: port}, nil
 	}
 	host, sub := strings.CutPrefix(host, "*.")
+	host = strings.TrimSuffix(host, ".")
 	if host == "" || !isAddress(host) && strings.ContainsFunc(host, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_')
 	}) {
