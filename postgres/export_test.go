@@ -3,8 +3,11 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawljobs/pawl"
 )
 
 // ChannelOf is the channel on which a schema's handles hear each other.
@@ -30,4 +33,11 @@ func BlockOf(schema string, queue, block int) string {
 		panic(err)
 	}
 	return s.replace.Replace(fmt.Sprintf("hashtext('{l}') # %d # (%d << 24), %d", queue, firstBlock, block))
+}
+
+// OldestSnapshot is how an examination judges what keeps the oldest snapshot.
+func OldestSnapshot(what, who string, age *time.Duration) pawl.Finding {
+	e := &examination{}
+	e.oldest(what, who, age)
+	return e.findings[0]
 }
