@@ -13,7 +13,7 @@ type statements struct {
 	claim, take                     string // in SQLite two, in PostgreSQL one
 	mark, giveBack, refuse, condemn string
 	bury, purge                     string
-	stats, ready                    string
+	lanes, count, oldest, ready     string
 	readOff, setOff, clearOff       string
 }
 
@@ -61,17 +61,16 @@ order by seq limit ?3`
   select ctid from {t} where ended_at < now() - $1 * interval '1 millisecond' order by ended_at limit $2 for update skip locked))`
 	purgeSQLite = `delete from {t} where seq in (select seq from {t} where ended_at < {now} - ?1 order by ended_at limit ?2)`
 
-	// Connections are few, and each is found by one look into the index. Counts end at $1.
-	stats = `with recursive lane (connection) as (
+	// Connections are few, and each is found by one look into the index.
+	lanes = `with recursive lane (connection) as (
   select min(connection) from {t} where ended_at is null
   union all
   select (select min(o.connection) from {t} o where o.ended_at is null and o.connection > lane.connection) from lane
   where lane.connection is not null
 )
-select connection,
-  (select count(*) from (select 1 from {t} o where o.ended_at is null and o.connection = lane.connection limit $1) counted),
-  (select {age o.created_at} from {t} o where o.ended_at is null and o.connection = lane.connection order by o.seq limit 1)
-from lane where connection is not null order by connection`
+select connection from lane where connection is not null`
+	count  = `select count(*) from (select 1 from {t} o where o.connection = $1 and o.ended_at is null limit $2) counted`
+	oldest = `select {age o.created_at} from {t} o where o.connection = $1 and o.ended_at is null order by o.seq limit 1`
 
 	ready = `select 1 from {t} where connection = $1 and ended_at is null and seq > $2 and locked_until <= {now} limit 1`
 
@@ -123,6 +122,6 @@ func newStatements(h *guest.Home) statements {
 	s.insert, s.claim, s.take, s.purge = text(s.insert), text(s.claim), text(s.take), text(s.purge)
 	s.mark, s.giveBack, s.bury = text(mark), text(giveBack), text(bury)
 	s.refuse, s.condemn = text(refuse), text(condemn)
-	s.stats, s.ready, s.readOff, s.setOff, s.clearOff = text(stats), text(ready), text(readOff), text(setOff), text(clearOff)
+	s.lanes, s.count, s.oldest, s.ready, s.readOff, s.setOff, s.clearOff = text(lanes), text(count), text(oldest), text(ready), text(readOff), text(setOff), text(clearOff)
 	return s
 }

@@ -32,17 +32,20 @@ const StatsLimit = 1_000_000
 // Stats counts what waits.
 func (c *core) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	err := guest.Rows(ctx, c.home.DB, c.texts.stats, []any{StatsLimit}, func(rows *sql.Rows) error {
-		var lane LaneStats
-		var age sql.NullInt64 // null: dispatched since the other columns were read
-		if err := rows.Scan(&lane.Connection, &lane.Pending, &age); err != nil {
-			return err
-		}
-		lane.Oldest = time.Duration(max(age.Int64, 0)) * time.Millisecond
-		s.Pending, s.Oldest = s.Pending+lane.Pending, max(s.Oldest, lane.Oldest)
-		s.Connections = append(s.Connections, lane)
-		return nil
+	var name string
+	err := guest.Rows(ctx, c.home.DB, c.texts.lanes, nil, func(rows *sql.Rows) error {
+		err := rows.Scan(&name)
+		s.Connections = append(s.Connections, LaneStats{Connection: name})
+		return err
 	})
+	for i := 0; err == nil && i < len(s.Connections); i++ {
+		lane, age := &s.Connections[i], int64(0)
+		if _, err = guest.One(ctx, c.home.DB, c.texts.count, []any{lane.Connection, StatsLimit}, &lane.Pending); err == nil {
+			_, err = guest.One(ctx, c.home.DB, c.texts.oldest, []any{lane.Connection}, &age)
+		}
+		lane.Oldest = time.Duration(max(age, 0)) * time.Millisecond
+		s.Pending, s.Oldest = s.Pending+lane.Pending, max(s.Oldest, lane.Oldest)
+	}
 	if err == nil {
 		s.Off, err = guest.One(ctx, c.home.DB, c.texts.readOff, nil, &s.Why)
 	}
