@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/wire"
+	"github.com/pawljobs/pawl/ops"
 )
 
 // ClientConfig says how a client gets to its server. The zero value is fine.
@@ -41,6 +42,7 @@ type Client struct {
 	own        *http.Transport // closed with the client
 	connection pawl.Connection
 	about      about
+	desk       *ops.Desk // over the client itself, for what takes several calls
 }
 
 const (
@@ -74,7 +76,8 @@ func Dial(ctx context.Context, address, token string, c ClientConfig) (*Client, 
 		return nil, errors.Join(err, client.Close())
 	}
 	client.connection = pawl.Connection{Name: client.about.Connection, Policy: client.about.Policy.Read()}
-	return client, nil
+	client.desk, err = ops.New(client, nil)
+	return client, err
 }
 
 // baseOf reads the address of a server. What is shown of it in an error has no password.

@@ -165,3 +165,53 @@ func inParts(letters []pawl.ID, err error, ask func(part []pawl.ID) (letterActs,
 	}
 	return out
 }
+
+// Resolve is ops.Desk.Resolve.
+func (c *Client) Resolve(ctx context.Context, letter pawl.ID, by pawl.By, note string) error {
+	return c.ResolveMany(ctx, []pawl.ID{letter}, by, note).Err()
+}
+
+// Discard is ops.Desk.Discard.
+func (c *Client) Discard(ctx context.Context, letter pawl.ID, by pawl.By, note string) error {
+	return c.DiscardMany(ctx, []pawl.ID{letter}, by, note).Err()
+}
+
+// Reopen is ops.Desk.Reopen.
+func (c *Client) Reopen(ctx context.Context, letter pawl.ID, by pawl.By, note string) error {
+	return c.ReopenMany(ctx, []pawl.ID{letter}, by, note).Err()
+}
+
+// Note is ops.Desk.Note.
+func (c *Client) Note(ctx context.Context, letter pawl.ID, by pawl.By, note string) error {
+	return c.NoteMany(ctx, []pawl.ID{letter}, by, note).Err()
+}
+
+// Forget is ops.Desk.Forget.
+func (c *Client) Forget(ctx context.Context, letter pawl.ID, by pawl.By) (bool, error) {
+	return c.ForgetLetter(ctx, letter, by)
+}
+
+// Prune is ops.Desk.Prune.
+func (c *Client) Prune(ctx context.Context, f pawl.LetterFilter, o ops.PruneOptions) (ops.PruneReport, error) {
+	return c.desk.Prune(ctx, f, o)
+}
+
+// StartOperation is ops.Desk.StartOperation.
+func (c *Client) StartOperation(ctx context.Context, o pawl.NewOperation) (pawl.Operation, error) {
+	return c.desk.StartOperation(ctx, o)
+}
+
+// ControlOperation is ops.Desk.ControlOperation.
+func (c *Client) ControlOperation(ctx context.Context, id pawl.ID, action pawl.Action, by pawl.By) error {
+	return c.desk.ControlOperation(ctx, id, action, by)
+}
+
+// RehearseOperation is ops.Desk.RehearseOperation.
+func (c *Client) RehearseOperation(ctx context.Context, o pawl.NewOperation, each func(ops.Result)) (int, error) {
+	return c.desk.RehearseOperation(ctx, o, each)
+}
+
+// RunOperation is ops.Desk.RunOperation: it watches, and the server's host runs the operation.
+func (c *Client) RunOperation(ctx context.Context, id pawl.ID, o ops.RunOptions) (pawl.Operation, error) {
+	return c.desk.RunOperation(ctx, id, o)
+}

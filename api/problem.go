@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ var known = []struct {
 }
 
 // Error is a refusal as it goes over the wire. On the client's side errors.Is finds the error of package pawl that it was,
-// and errors.As a *pawl.FieldError.
+// or fs.ErrPermission when the token is not known or may not do this, and errors.As a *pawl.FieldError.
 type Error struct {
 	Status int    // of HTTP
 	Code   string // such as not_found; see docs/api.md
@@ -136,8 +137,11 @@ func (p problem) error() *Error {
 			e.cause = k.err
 		}
 	}
-	if p.Code == codeTimeout {
+	switch p.Code {
+	case codeTimeout:
 		e.cause = context.DeadlineExceeded
+	case codeUnauthorized, codeForbidden:
+		e.cause = fs.ErrPermission
 	}
 	return e
 }
