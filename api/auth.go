@@ -27,7 +27,7 @@ func (h *Handler) authenticate(r *http.Request) (Token, bool) {
 	hash := sha256.Sum256([]byte(strings.TrimSpace(shown)))
 	var found Token
 	ok := false
-	for _, token := range h.tokens {
+	for _, token := range *h.tokens.Load() {
 		if subtle.ConstantTimeCompare(hash[:], token.Hash[:]) == 1 {
 			found, ok = token, true
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -55,7 +56,7 @@ const (
 type Handler struct {
 	store    Store
 	desk     *ops.Desk
-	tokens   []Token
+	tokens   atomic.Pointer[[]Token]
 	hide     bool
 	timeout  time.Duration
 	maxBody  int64
@@ -74,14 +75,11 @@ func New(store Store, c Config) (*Handler, error) {
 	if len(c.Tokens) == 0 {
 		return nil, &pawl.FieldError{Field: "tokens", Value: "", Rule: "must be at least one: without, there is no API"}
 	}
-	if err := checkTokens(c.Tokens); err != nil {
-		return nil, err
-	}
 	if c.Timeout < 0 || c.MaxBody < 0 {
 		return nil, &pawl.FieldError{Field: "timeout and max body", Value: fmt.Sprint(c.Timeout, c.MaxBody), Rule: "must not be negative"}
 	}
 	h := &Handler{
-		store: store, desk: c.Desk, tokens: slices.Clone(c.Tokens), hide: c.HideFromViewers, timeout: c.Timeout,
+		store: store, desk: c.Desk, hide: c.HideFromViewers, timeout: c.Timeout,
 		maxBody: c.MaxBody, version: c.Version, log: c.Logger, mux: http.NewServeMux(),
 	}
 	if h.desk == nil {
@@ -100,6 +98,9 @@ func New(store Store, c Config) (*Handler, error) {
 	if h.log == nil {
 		h.log = slog.Default()
 	}
+	if err := h.Allow(c.Tokens); err != nil {
+		return nil, err
+	}
 	served := table()
 	document, err := describe(served)
 	if err != nil {
@@ -108,6 +109,16 @@ func New(store Store, c Config) (*Handler, error) {
 	h.document = document
 	h.mount(served)
 	return h, nil
+}
+
+// Allow replaces the tokens, while the API is served. Without any the API is as if it were not there.
+func (h *Handler) Allow(tokens []Token) error {
+	if err := checkTokens(tokens); err != nil {
+		return err
+	}
+	tokens = slices.Clone(tokens)
+	h.tokens.Store(&tokens)
+	return nil
 }
 
 // served is a route with its work.
@@ -224,8 +235,17 @@ func (h *Handler) serve(s served, token Token, w http.ResponseWriter, r *http.Re
 	h.refuse(w, r, refusal)
 }
 
+// Serves reports that a request is for the API, where a server has other things too.
+func Serves(r *http.Request) bool {
+	return r.URL.Path == "/api" || strings.HasPrefix(r.URL.Path, "/api/")
+}
+
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if len(*h.tokens.Load()) == 0 {
+		http.NotFound(w, r)
+		return
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	switch escaped := r.URL.EscapedPath(); {

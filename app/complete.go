@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 )
 
 // completeWithin bounds how long a shell waits for the names that a store has. Whatever goes wrong, nothing is offered.
@@ -58,7 +59,7 @@ func (p *program) offer(list naming, several bool) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
 		defer cancel()
 		p.flags, p.talk = stated(c.Flags()), io.Discard
-		s, err := p.openLogging(ctx, existing, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		s, err := p.openSilently(ctx)
 		if err != nil {
 			return nil, nothingElse
 		}
@@ -71,6 +72,14 @@ func (p *program) offer(list naming, several bool) cobra.CompletionFunc {
 			return !strings.HasPrefix(word, typed) || slices.Contains(args, word) || word != escape(word)
 		}), nothingElse
 	}
+}
+
+// openSilently opens the store without a word about it.
+func (p *program) openSilently(ctx context.Context) (store, error) {
+	if at, err := p.target(); err != nil || at.Engine == config.Remote {
+		return p.dial(ctx, at, err)
+	}
+	return p.openLogging(ctx, existing, slog.New(slog.DiscardHandler))
 }
 
 // queueNames are those of queues with jobs, that a host serves, or that are paused.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/alert"
+	"github.com/pawljobs/pawl/api"
 	"github.com/pawljobs/pawl/app/builtin"
 	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/classify"
@@ -31,6 +32,7 @@ type hosting struct {
 	commands *builtin.Commands // nil without a command
 	sinks    map[string]*changingSink
 	host     *host.Host
+	api      *api.Handler // nil without a token
 }
 
 // prepare makes all that needs no store.
@@ -112,7 +114,7 @@ func (g *hosting) hostConfig() host.Config {
 
 // run works on an open store until it has to stop, and does not close it. What ready begins is let go when all jobs have
 // ended; not after an abort, since the process ends.
-func (g *hosting) run(ctx context.Context, s store, c host.Config, ready func(*host.Host) (letGo func(), err error)) (err error) {
+func (g *hosting) run(ctx context.Context, s ownStore, c host.Config, ready func(*host.Host) (letGo func(), err error)) (err error) {
 	if start := g.program.options.Start; start != nil {
 		stop, err := start(ctx, s)
 		if err != nil {
@@ -176,6 +178,12 @@ func (g *hosting) apply(next *config.Settings) {
 		g.refused("command_run", g.commands.Allow(next.Commands()))
 	case len(next.CommandRun.Commands) > 0:
 		restart = append(restart, "command_run (its first command)")
+	}
+	switch {
+	case g.api != nil:
+		g.refused("api.tokens", g.api.Allow(tokensOf(next)))
+	case len(next.API.Tokens) > 0:
+		restart = append(restart, "api.tokens (the first one)")
 	}
 	for name, sink := range g.sinks {
 		if _, stays := next.Sinks[name]; !stays {

@@ -19,12 +19,12 @@ const manyLetters = 100
 // letterAct is a command that acts on letters, one after the other.
 type letterAct struct {
 	action   pawl.Action
-	past     string                                                      // "redriven"
-	destroys bool                                                        // asks, however few there are
-	check    func(ids []pawl.ID) error                                   // of the flags; may be nil
-	would    func(ctx context.Context, desk *ops.Desk, id pawl.ID) error // what would be refused; nil: by the status alone
-	picks    *picking                                                    // the letters may be picked by a filter; may be nil
-	does     func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results
+	past     string                                              // "redriven"
+	destroys bool                                                // asks, however few there are
+	check    func(ids []pawl.ID) error                           // of the flags; may be nil
+	would    func(ctx context.Context, d desk, id pawl.ID) error // what would be refused; nil: by the status alone
+	picks    *picking                                            // the letters may be picked by a filter; may be nil
+	does     func(ctx context.Context, d desk, ids []pawl.ID, by pawl.By) ops.Results
 	// after goes on with the one letter that it was done to; may be nil.
 	after func(ctx context.Context, s store, r ops.Result) error
 }
@@ -101,20 +101,20 @@ func (p *program) letterIDs(args []string) ([]pawl.ID, error) {
 }
 
 func (p *program) actOn(ctx context.Context, s store, a letterAct, ids []pawl.ID, by pawl.By, sure confirming) error {
-	desk, err := ops.New(s, nil)
+	d, err := deskOf(s)
 	if err != nil {
 		return err
 	}
 	p.confirmable = a.would != nil
 	if sure.dryRun {
-		return p.reportActs(ctx, s, a, a.rehearse(ctx, s, desk, ids), true)
+		return p.reportActs(ctx, s, a, a.rehearse(ctx, s, d, ids), true)
 	}
 	if a.destroys || len(ids) > manyLetters {
 		if err := p.confirm(sure, a.deed(len(ids)), sampleLetters(ctx, s, ids)); err != nil {
 			return err
 		}
 	}
-	results := a.does(ctx, desk, ids, by)
+	results := a.does(ctx, d, ids, by)
 	err = p.reportActs(ctx, s, a, results, false)
 	if a.after != nil && err == nil && len(results) == 1 {
 		err = errors.Join(p.printer.flush(), a.after(ctx, s, results[0]))
@@ -130,7 +130,7 @@ func (a letterAct) deed(letters int) string {
 }
 
 // rehearse says what would be refused. It changes nothing.
-func (a letterAct) rehearse(ctx context.Context, s store, desk *ops.Desk, ids []pawl.ID) ops.Results {
+func (a letterAct) rehearse(ctx context.Context, s store, d desk, ids []pawl.ID) ops.Results {
 	results := make(ops.Results, len(ids))
 	for i, id := range ids {
 		results[i].Letter = id
@@ -140,7 +140,7 @@ func (a letterAct) rehearse(ctx context.Context, s store, desk *ops.Desk, ids []
 		case a.would != nil && len(ids) > 1 && oneByOne(letter):
 			err = fmt.Errorf("letter %s: jobs of kind %s are run again one by one, not among many: %w", id, letter.Kind, pawl.ErrRedriveRefused)
 		case a.would != nil:
-			err = a.would(ctx, desk, id)
+			err = a.would(ctx, d, id)
 		case !a.destroys:
 			err = pawl.Move{Letter: id, Action: a.action}.Allowed(letter.Status, letter.Outcome, letter.NewJobID)
 		}

@@ -15,8 +15,12 @@ func (p *program) migrateCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Make the store, or bring its tables up to date",
 		Args:  needs("", 0, 0),
-		RunE: p.onStore(making, func(context.Context, store, []string) error {
-			return p.migrated(true, "")
+		RunE: p.doing(func(ctx context.Context, _ []string) error {
+			s, err := p.openOwn(ctx, making)
+			if err != nil {
+				return err
+			}
+			return errors.Join(p.migrated(true, ""), s.Close())
 		}),
 	}
 	status := &cobra.Command{
@@ -25,7 +29,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		Args:  needs("", 0, 0),
 	}
 	status.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		s, err := p.open(ctx, existing)
+		s, err := p.openOwn(ctx, existing)
 		switch {
 		case errors.Is(err, pawl.ErrSchema):
 			return errors.Join(p.migrated(false, err.Error()), withStatus(exitUnhealthy, errReported))

@@ -157,34 +157,34 @@ serve, or whoever runs operations.`,
 		if err != nil {
 			return noOperation("resume", id, err)
 		}
-		desk, err := ops.New(s, nil)
+		d, err := deskOf(s)
 		if err != nil {
 			return err
 		}
 		if !o.State.Active() {
-			if err := desk.ControlOperation(ctx, id, pawl.ActionResume, by); err != nil {
+			if err := d.ControlOperation(ctx, id, pawl.ActionResume, by); err != nil {
 				return err
 			}
 		}
 		if background {
 			return p.reportControl(ctx, s, id, "resumed")
 		}
-		return p.runOperation(ctx, s, desk, id, by)
+		return p.runOperation(ctx, s, d, id, by)
 	})
 	return command
 }
 
 // runOperation runs an operation in the foreground. An interrupt pauses it.
-func (p *program) runOperation(ctx context.Context, s store, desk *ops.Desk, id pawl.ID, by pawl.By) error {
+func (p *program) runOperation(ctx context.Context, s store, d desk, id pawl.ID, by pawl.By) error {
 	show := p.follower()
 	defer show.end()
-	o, err := desk.RunOperation(ctx, id, ops.RunOptions{Runner: fmt.Sprintf("%s:%d (cli)", machine(), os.Getpid()), Each: show.each})
+	o, err := d.RunOperation(ctx, id, ops.RunOptions{Runner: fmt.Sprintf("%s:%d (cli)", machine(), os.Getpid()), Each: show.each})
 	show.end()
 	switch {
 	case err == nil:
 		return p.verdict(ctx, s, o, 0)
 	case ctx.Err() != nil:
-		return p.interrupted(ctx, s, desk, id, by)
+		return p.interrupted(ctx, s, d, id, by)
 	}
 	return fmt.Errorf("%w; the operation is kept, go on with: %s op resume %s", err, p.invocation(), id)
 }
@@ -198,11 +198,11 @@ func machine() string {
 }
 
 // interrupted pauses an operation whose command is to end.
-func (p *program) interrupted(ctx context.Context, s store, desk *ops.Desk, id pawl.ID, by pawl.By) error {
+func (p *program) interrupted(ctx context.Context, s store, d desk, id pawl.ID, by pawl.By) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterInterrupt)
 	defer cancel()
 	by.Why = "interrupted"
-	err := desk.ControlOperation(ctx, id, pawl.ActionPause, by)
+	err := d.ControlOperation(ctx, id, pawl.ActionPause, by)
 	if err != nil && !errors.Is(err, pawl.ErrConflict) {
 		return fmt.Errorf("interrupted, but the operation could not be paused: %w; it goes on where a server runs: %s op stop %s", err, p.invocation(), id)
 	}

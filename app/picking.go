@@ -83,7 +83,7 @@ func (p *program) actOnPicked(ctx context.Context, a letterAct, act acting, sure
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	desk, err := ops.New(s, nil)
+	d, err := deskOf(s)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *program) actOnPicked(ctx context.Context, a letterAct, act acting, sure
 		return err
 	}
 	if sure.dryRun {
-		return p.rehearse(ctx, desk, a, o, matched)
+		return p.rehearse(ctx, d, a, o, matched)
 	}
 	if !sure.yes {
 		if err := p.confirm(sure, a.deed(matched), samplePicked(ctx, s, o, matched)); err != nil {
@@ -105,7 +105,7 @@ func (p *program) actOnPicked(ctx context.Context, a letterAct, act acting, sure
 		}
 		o.Options.Expect = matched // the yes was to these
 	}
-	return p.begin(ctx, s, desk, a, o)
+	return p.begin(ctx, s, d, a, o)
 }
 
 // matched counts what would be frozen now, and refuses what would be refused then.
@@ -129,11 +129,11 @@ func (k *picking) matched(ctx context.Context, s store, o pawl.NewOperation) (in
 }
 
 // rehearse says of each letter what would become of it. It changes nothing.
-func (p *program) rehearse(ctx context.Context, desk *ops.Desk, a letterAct, o pawl.NewOperation, matched int) error {
+func (p *program) rehearse(ctx context.Context, d desk, a letterAct, o pawl.NewOperation, matched int) error {
 	p.printer.say("%s match; nothing was done.", count(matched, "letter"))
 	var all tally
 	var output error
-	_, err := desk.RehearseOperation(ctx, o, func(r ops.Result) {
+	_, err := d.RehearseOperation(ctx, o, func(r ops.Result) {
 		if output == nil {
 			output = errors.Join(p.reportAct(a, r, true, false, &all), p.printer.flush())
 		}
@@ -144,8 +144,8 @@ func (p *program) rehearse(ctx context.Context, desk *ops.Desk, a letterAct, o p
 	return all.err()
 }
 
-func (p *program) begin(ctx context.Context, s store, desk *ops.Desk, a letterAct, o pawl.NewOperation) error {
-	begun, err := desk.StartOperation(ctx, o)
+func (p *program) begin(ctx context.Context, s store, d desk, a letterAct, o pawl.NewOperation) error {
+	begun, err := d.StartOperation(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p *program) begin(ctx context.Context, s store, desk *ops.Desk, a letterAc
 		if p.printer.mode == modeTable {
 			p.printer.say("Operation %s on %s. An interrupt pauses it.", begun.ID, count(begun.Letters, "letter"))
 		}
-		return p.runOperation(ctx, s, desk, begun.ID, o.By)
+		return p.runOperation(ctx, s, d, begun.ID, o.By)
 	}
 	switch p.printer.mode {
 	case modeJSON:

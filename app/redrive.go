@@ -80,14 +80,14 @@ they had before, the rest is left alone. --background leaves it to a server.`,
 		return r.watch.follow(ctx, p, s, result)
 	}
 	act.check = func(ids []pawl.ID) error { return r.check(p, ids, command.Flags().Changed) }
-	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error {
-		return desk.CheckRedrive(ctx, id, r.options(pawl.By{}))
+	act.would = func(ctx context.Context, d desk, id pawl.ID) error {
+		return d.CheckRedrive(ctx, id, r.options(pawl.By{}))
 	}
-	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+	act.does = func(ctx context.Context, d desk, ids []pawl.ID, by pawl.By) ops.Results {
 		if len(ids) > 1 {
-			return desk.RedriveMany(ctx, ids, r.options(by))
+			return d.RedriveMany(ctx, ids, r.options(by))
 		}
-		job, err := desk.Redrive(ctx, ids[0], r.options(by))
+		job, err := d.Redrive(ctx, ids[0], r.options(by))
 		return ops.Results{{Letter: ids[0], Job: job, Err: err}}
 	}
 	return act.wire(p, command)
@@ -141,13 +141,13 @@ most cases redrive is the better choice: a new job that is linked with the lette
 	command.Flags().BoolVar(&o.Confirmed, "confirm", false, "it was checked that the effect has not happened, or is wanted once more")
 	command.Flags().StringVar(&o.Note, "note", "", "a note on the letter")
 	act := letterAct{action: pawl.ActionRetry, past: "retried"}
-	act.would = func(ctx context.Context, desk *ops.Desk, id pawl.ID) error { return desk.CheckRetry(ctx, id, o) }
-	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+	act.would = func(ctx context.Context, d desk, id pawl.ID) error { return d.CheckRetry(ctx, id, o) }
+	act.does = func(ctx context.Context, d desk, ids []pawl.ID, by pawl.By) ops.Results {
 		o.By = by
 		if len(ids) > 1 {
-			return desk.RetryMany(ctx, ids, o)
+			return d.RetryMany(ctx, ids, o)
 		}
-		job, err := desk.Retry(ctx, ids[0], o)
+		job, err := d.Retry(ctx, ids[0], o)
 		return ops.Results{{Letter: ids[0], Job: job, Err: err}}
 	}
 	return act.wire(p, command)
@@ -184,8 +184,8 @@ func (p *program) deadNote() *cobra.Command {
 		}
 		return nil
 	}
-	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
-		return desk.NoteMany(ctx, ids, by, note)
+	act.does = func(ctx context.Context, d desk, ids []pawl.ID, by pawl.By) ops.Results {
+		return d.NoteMany(ctx, ids, by, note)
 	}
 	return act.wire(p, command)
 }
@@ -207,14 +207,14 @@ func (p *program) closing(action pawl.Action, past, short, long, noteHelp string
 	if action == pawl.ActionReopen {
 		act.picks.status, act.picks.none = []pawl.Status{pawl.StatusResolved, pawl.StatusDiscarded}, "no closed letter matches"
 	}
-	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
+	act.does = func(ctx context.Context, d desk, ids []pawl.ID, by pawl.By) ops.Results {
 		switch action {
 		case pawl.ActionResolve:
-			return desk.ResolveMany(ctx, ids, by, note)
+			return d.ResolveMany(ctx, ids, by, note)
 		case pawl.ActionDiscard:
-			return desk.DiscardMany(ctx, ids, by, note)
+			return d.DiscardMany(ctx, ids, by, note)
 		}
-		return desk.ReopenMany(ctx, ids, by, note)
+		return d.ReopenMany(ctx, ids, by, note)
 	}
 	return act.wire(p, command)
 }
@@ -227,8 +227,8 @@ func (p *program) deadForget() *cobra.Command {
 removed, and by whom, stays in the audit trail.` + idsHelp + "forget - --yes",
 	}
 	act := letterAct{action: pawl.ActionForget, past: "forgotten", destroys: true}
-	act.does = func(ctx context.Context, desk *ops.Desk, ids []pawl.ID, by pawl.By) ops.Results {
-		return desk.ForgetMany(ctx, ids, by)
+	act.does = func(ctx context.Context, d desk, ids []pawl.ID, by pawl.By) ops.Results {
+		return d.ForgetMany(ctx, ids, by)
 	}
 	return act.wire(p, command)
 }

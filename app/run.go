@@ -27,11 +27,13 @@ type program struct {
 	tty     func(stream any) bool // a person sits there
 	name    string                // how this program is called
 
-	config     string // what the global flags say
-	store      string
-	connection string
-	json       bool
-	plain      bool
+	config       string // what the global flags say
+	store        string
+	connection   string
+	tokenFile    string
+	insecureHTTP bool
+	json         bool
+	plain        bool
 
 	flags []config.Flag    // settings that the command line states
 	read  *config.Settings // once somebody has asked
@@ -162,8 +164,10 @@ func (p *program) root() *cobra.Command {
 	root := p.versioned(noun(p.title(), "Operate a Pawl store: jobs, queues, dead letters", rootHelp))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH or postgres://USER@HOST/DATABASE (default $PAWL_STORE, else the configuration, else "+config.DefaultStore+")")
+	flags.StringVar(&p.store, "store", "", "the store, as `URL` such as sqlite:PATH or postgres://USER@HOST/DATABASE, or https://HOST of a server's API (default $PAWL_STORE, else the configuration, else "+config.DefaultStore+")")
 	keyed(flags, "store", config.StoreKey)
+	flags.StringVar(&p.tokenFile, "token-file", "", "for a server's API: a `FILE` with the token (default $"+tokenVariable+")")
+	flags.BoolVar(&p.insecureHTTP, "insecure-http", false, "for a server's API: http:// to another machine, where anybody on the way sees the token")
 	flags.StringVar(&p.connection, "connection", "", "the connection, by the `NAME` that the configuration and the services give to a store (default: default)")
 	keyed(flags, "connection", "connection")
 	flags.StringVar(&p.config, "config", "", "the configuration, a `FILE` in YAML (default $PAWL_CONFIG)")
@@ -180,7 +184,7 @@ func (p *program) root() *cobra.Command {
 	)
 	for _, command := range []*cobra.Command{
 		p.statusCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
-		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.versionCommand(),
+		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
 		root.AddCommand(command)

@@ -29,6 +29,8 @@ there is made, and its tables are brought up to date; a database that cannot be 
   /healthz/ready   Healthy or Degraded (some queue has no live server) with 200, Unhealthy (starting, quiet, draining,
                    store out of reach) with 503
   /metrics         for Prometheus
+  /api/v1          every operation, and enqueue, as JSON, for who has one of the tokens of the configuration (api.tokens;
+                   pawl token new makes one); without a token there is no API
 
 A changed configuration, or SIGHUP, takes effect at once as far as that goes; the log says what needs a restart.
 SIGTERM or an interrupt stops it, a second one at once; SIGUSR1 makes it quiet: not ready any more, until it is
@@ -95,7 +97,9 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) er
 			h.Quiet()
 		}
 		letGo, err = runOperations(ctx, s, g.log)
-		endpoints.show(h.Handler())
+		if err == nil {
+			err = g.show(endpoints, s, h.Handler())
+		}
 		return letGo, err
 	})
 	if errors.Is(err, host.ErrAborted) {
@@ -105,7 +109,7 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) er
 }
 
 // runOperations runs operations on letters that nobody runs, until it is told to let them go.
-func runOperations(ctx context.Context, s store, log *slog.Logger) (letGo func(), err error) {
+func runOperations(ctx context.Context, s ownStore, log *slog.Logger) (letGo func(), err error) {
 	desk, err := ops.New(s, nil)
 	if err != nil {
 		return nil, err
@@ -134,7 +138,7 @@ const (
 )
 
 // awaitStore opens the store as soon as it can be reached; nil without an error when ctx ended first.
-func (p *program) awaitStore(ctx context.Context, log *slog.Logger) (store, error) {
+func (p *program) awaitStore(ctx context.Context, log *slog.Logger) (ownStore, error) {
 	var said time.Time
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		s, err := p.openLogging(ctx, forHost, log)

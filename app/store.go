@@ -16,8 +16,15 @@ import (
 	"github.com/pawljobs/pawl/sqlite"
 )
 
-// store is all that the commands need of one.
+// store is all that operators' commands need of one; it may be far away.
 type store interface {
+	pawl.Operator
+	pawl.Enqueuer
+	Close() error
+}
+
+// ownStore is one that hosts work on.
+type ownStore interface {
 	pawl.Store
 	pawl.Operator
 	Close() error
@@ -43,10 +50,18 @@ func (p *program) target() (config.Target, error) {
 
 // open opens the store for a command, whose own errors say what went wrong: of the store's log, only warnings are shown.
 func (p *program) open(ctx context.Context, access access) (store, error) {
+	if at, err := p.target(); err != nil || at.Engine == config.Remote {
+		return p.dial(ctx, at, err)
+	}
+	return p.openOwn(ctx, access)
+}
+
+// openOwn opens a store that has to be reached without a server.
+func (p *program) openOwn(ctx context.Context, access access) (ownStore, error) {
 	return p.openLogging(ctx, access, slog.New(slog.NewTextHandler(p.talk, &slog.HandlerOptions{Level: slog.LevelWarn})))
 }
 
-func (p *program) openLogging(ctx context.Context, access access, log *slog.Logger) (store, error) {
+func (p *program) openLogging(ctx context.Context, access access, log *slog.Logger) (ownStore, error) {
 	settings, err := p.settings()
 	if err != nil {
 		return nil, err
@@ -54,6 +69,10 @@ func (p *program) openLogging(ctx context.Context, access access, log *slog.Logg
 	at, err := p.target()
 	if err != nil {
 		return nil, err
+	}
+	if at.Engine == config.Remote {
+		return nil, withStatus(exitUsage, fmt.Errorf(
+			"%s is the API of a server: this works on a store itself, such as sqlite:PATH or postgres://USER@HOST/DATABASE", at))
 	}
 	c, connection := settings.Picked(), connectionOf(settings)
 	leave := access == existing || access == forHost && !c.Migrate
@@ -74,7 +93,7 @@ func (p *program) openLogging(ctx context.Context, access access, log *slog.Logg
 }
 
 // opened is a store, or nil: not an interface that holds a nil pointer.
-func opened[S store](s S, err error) (store, error) {
+func opened[S ownStore](s S, err error) (ownStore, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +125,12 @@ func (p *program) invocation() string {
 			name = at.String()
 		}
 		words = append(words, "--store", shellWord(escape(name)))
+	}
+	if p.tokenFile != "" {
+		words = append(words, "--token-file", shellWord(escape(p.tokenFile)))
+	}
+	if p.insecureHTTP {
+		words = append(words, "--insecure-http")
 	}
 	if p.connection != "" && p.connection != "default" {
 		words = append(words, "--connection", shellWord(escape(p.connection)))

@@ -43,11 +43,11 @@ func (p *program) queueRetry() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			desk, err := ops.New(s, nil)
+			d, err := deskOf(s)
 			if err != nil {
 				return err
 			}
-			job, err := desk.Retry(ctx, id, ops.RetryOptions{By: by})
+			job, err := d.Retry(ctx, id, ops.RetryOptions{By: by})
 			if errors.Is(err, pawl.ErrConfirm) {
 				return fmt.Errorf("%w (once that is checked, and it is to run: %s dead retry %s --confirm)", err, p.invocation(), id)
 			}
@@ -89,11 +89,11 @@ func (p *program) forgetWrapped(ctx context.Context, s store, text string) (bool
 	if err != nil {
 		return false, err
 	}
-	desk, err := ops.New(s, nil)
+	d, err := deskOf(s)
 	if err != nil {
 		return false, err
 	}
-	return desk.Forget(ctx, id, by)
+	return d.Forget(ctx, id, by)
 }
 
 func (p *program) wrapped(id string) (pawl.ID, pawl.By, error) {

@@ -13,8 +13,9 @@ const prefix = "PAWL_"
 // is called pawl, what a command run by command.run.v1 is told, and what Pawl's own tests go by.
 var foreign = regexp.MustCompile(`^PAWL_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|JOB_ID|JOB_ATTEMPT|TEST_.*)$`)
 
-// Variables that are no settings by themselves: the file, and the URL of the picked connection.
-var others = []string{"PAWL_CONFIG", "PAWL_STORE"}
+// Variables that are no settings by themselves: the file, the URL of the picked connection, and the token for the API of a
+// server.
+var others = []string{"PAWL_CONFIG", "PAWL_STORE", "PAWL_TOKEN"}
 
 // variable is the one that states the setting at a path.
 func variable(path []string) string {

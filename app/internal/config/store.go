@@ -14,6 +14,7 @@ type Engine string
 const (
 	SQLite   Engine = "sqlite"
 	Postgres Engine = "postgres"
+	Remote   Engine = "remote" // the API of a server, which has the store
 )
 
 // Target is a store as it was asked for.
@@ -41,8 +42,10 @@ func ParseTarget(text string) (Target, error) {
 			return Target{}, fmt.Errorf("the store is no URL: write %s://USER@HOST/DATABASE", scheme)
 		}
 		return Target{Postgres, text}, nil
+	case scheme == "http" || scheme == "https":
+		return Target{Remote, text}, nil
 	case scheme != "sqlite":
-		return Target{}, fmt.Errorf("stores of the kind %q are not supported by this program: sqlite:PATH and postgres://… are", scheme)
+		return Target{}, fmt.Errorf("stores of the kind %q are not supported by this program: sqlite:PATH, postgres://… and, for a server's API, https://HOST are", scheme)
 	}
 	path = strings.TrimPrefix(path, "//")
 	if path == "" {
