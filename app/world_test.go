@@ -38,6 +38,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
 	{regexp.MustCompile(`\(\d+m?s ago\)`), "(<age> ago)"},
 	{regexp.MustCompile(`"oldest_(ready|pending)_ms":\d+`), `"oldest_${1}_ms":<ms>`},
+	{regexp.MustCompile(`"counts":\[[0-9,]+\]`), `"counts":[<n>]`}, // they depend on when the minute began
 	{regexp.MustCompile(`"pid":\d+`), `"pid":<pid>`},
 }
 
