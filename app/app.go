@@ -32,6 +32,8 @@ type Options struct {
 	Sinks []pawl.Sink
 	// Classifiers are asked about errors that carry no class, before package classify is.
 	Classifiers []pawl.Classifier
+	// Schedules are the recurring jobs that serve declares; see package schedule.
+	Schedules []pawl.Schedule
 	// Start is called before jobs run, by the commands that run some, with the store that they come from: for what
 	// handlers need, such as a store to enqueue to. What it returns is called when all of them have ended. Default: nothing.
 	Start func(ctx context.Context, store pawl.Enqueuer) (stop func() error, err error)

@@ -100,6 +100,7 @@ func (g *hosting) hostConfig() host.Config {
 	c := g.started.HostConfig()
 	c.Version, _ = built()
 	c.Logger = g.log
+	c.Schedules = g.program.options.Schedules
 	c.Classifiers = append(slices.Clone(g.program.options.Classifiers), classify.Default())
 	if len(g.mux.Kinds()) == 0 {
 		c.Servers = []host.Server{}

@@ -79,7 +79,7 @@ func (p *program) openLogging(ctx context.Context, access access, log *slog.Logg
 	if at.Engine == config.Postgres {
 		return opened(postgres.Open(ctx, at.At, postgres.Config{
 			Connection: connection.Name, Policy: connection.Policy, Schema: c.Schema, Conns: c.Conns, Pooler: c.Pooler,
-			History: c.History, NoMigrate: leave, Logger: log,
+			History: c.History, Retention: c.Retention, NoMigrate: leave, Logger: log,
 		}))
 	}
 	if leave {
@@ -88,7 +88,7 @@ func (p *program) openLogging(ctx context.Context, access access, log *slog.Logg
 		}
 	}
 	return opened(sqlite.Open(ctx, at.At, sqlite.Config{
-		Connection: connection.Name, Policy: connection.Policy, History: c.History, NoMigrate: leave, Logger: log,
+		Connection: connection.Name, Policy: connection.Policy, History: c.History, Retention: c.Retention, NoMigrate: leave, Logger: log,
 	}))
 }
 

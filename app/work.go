@@ -87,6 +87,7 @@ func (p *program) work(ctx context.Context, w working) error {
 	}
 	c := g.hostConfig()
 	c.Servers = []host.Server{{Name: "work", Queues: trimmed(w.queues), Workers: w.concurrency}}
+	c.Schedules = nil // hosts that stay declare them
 	c.MaxJobs, c.StopWhenEmpty = w.maxJobs, w.untilEmpty
 	if err := c.Check(); err != nil {
 		return withStatus(exitUsage, err)

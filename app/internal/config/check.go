@@ -109,6 +109,9 @@ func (l *loader) checkConnections() {
 		if c.Conns < 0 {
 			l.at(section+".conns", "%d must not be negative", c.Conns)
 		}
+		if c.Retention < 0 {
+			l.at(section+".retention", "must not be negative")
+		}
 		if len(c.Schema) > 63 || strings.ContainsRune(c.Schema, 0) {
 			l.at(section+".schema", "must have at most 63 bytes")
 		}

@@ -35,14 +35,15 @@ type Settings struct {
 
 // Connection is a store.
 type Connection struct {
-	URL      string        `key:"url" doc:"sqlite:PATH or postgres://USER@HOST/DATABASE; a password in it is refused in a file"`
-	Password Secret        `key:"password" doc:"goes into the url"`
-	Schema   string        `key:"schema" doc:"PostgreSQL: the schema of the tables; empty: pawl"`
-	Conns    int           `key:"conns" doc:"PostgreSQL: connections of the store; 0: 4"`
-	Pooler   bool          `key:"pooler" doc:"PostgreSQL: there is a pooler in transaction mode in between; pgbouncer is noticed by itself"`
-	History  time.Duration `key:"history" doc:"how long finished jobs are kept to be looked at; 0: 24 hours; -1s: not at all"`
-	Migrate  bool          `key:"migrate" doc:"hosts bring the tables up to date; false: that is done by pawl migrate up alone"`
-	Policy   Policy        `key:"policy" doc:"what jobs of this connection inherit"`
+	URL       string        `key:"url" doc:"sqlite:PATH or postgres://USER@HOST/DATABASE; a password in it is refused in a file"`
+	Password  Secret        `key:"password" doc:"goes into the url"`
+	Schema    string        `key:"schema" doc:"PostgreSQL: the schema of the tables; empty: pawl"`
+	Conns     int           `key:"conns" doc:"PostgreSQL: connections of the store; 0: 4"`
+	Pooler    bool          `key:"pooler" doc:"PostgreSQL: there is a pooler in transaction mode in between; pgbouncer is noticed by itself"`
+	History   time.Duration `key:"history" doc:"how long finished jobs are kept to be looked at; 0: 24 hours; -1s: not at all"`
+	Retention time.Duration `key:"retention" doc:"how long letters are kept that were resolved or discarded; 0: until they are pruned"`
+	Migrate   bool          `key:"migrate" doc:"hosts bring the tables up to date; false: that is done by pawl migrate up alone"`
+	Policy    Policy        `key:"policy" doc:"what jobs of this connection inherit"`
 }
 
 // Policy is what jobs inherit.
