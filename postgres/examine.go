@@ -163,7 +163,7 @@ func (e *examination) clock(ctx context.Context) error {
 	}
 	took := time.Since(began)
 	off := there.Sub(began.Add(took / 2))
-	text := fmt.Sprintf("this machine's clock and the server's differ by %s", (off.Abs()).Round(time.Millisecond))
+	text := fmt.Sprintf("this machine's clock and the server's differ by %s", off.Abs().Round(time.Millisecond))
 	if off.Abs()-took/2 > clockRisk {
 		e.add("clock", pawl.GradeRisk, text+"; jobs go by the server's, logs by this one's", "set both by NTP")
 		return nil
