@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/resilience"
 	"github.com/spf13/cobra"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Classifiers []pawl.Classifier
 	// Schedules are the recurring jobs that serve declares; see package schedule.
 	Schedules []pawl.Schedule
+	// Downstreams are those of the handlers, whose timeouts doctor compares with those of the kinds. Default: none.
+	Downstreams []*resilience.Downstream
 	// Start is called before jobs run, by the commands that run some, with the store that they come from: for what
 	// handlers need, such as a store to enqueue to. What it returns is called when all of them have ended. Default: nothing.
 	Start func(ctx context.Context, store pawl.Enqueuer) (stop func() error, err error)

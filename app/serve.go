@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -92,6 +93,9 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) er
 	if s == nil {
 		return err
 	}
+	examining, enough := context.WithCancel(ctx)
+	var examined sync.WaitGroup
+	examined.Go(func() { p.warnOf(examining, s, g.log) })
 	err = g.run(ctx, s, g.hostConfig(), func(h *host.Host) (letGo func(), err error) {
 		if len(quiets) > 0 {
 			h.Quiet()
@@ -102,9 +106,11 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) er
 		}
 		return letGo, err
 	})
+	enough()
 	if errors.Is(err, host.ErrAborted) {
 		return err // the store is not waited for: the process ends
 	}
+	examined.Wait()
 	return errors.Join(err, s.Close())
 }
 

@@ -55,6 +55,12 @@ func serveLife(t *testing.T, store string) {
 	// Now a job waits that nobody serves.
 	p = serve(t, store)
 	p.becomes(isDegraded)
+	for deadline := time.Now().Add(patience); !strings.Contains(p.said(), "examination: no sink but the log is registered"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not say what may hurt one day\n%s", p.said())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 	p.signal(syscall.SIGINT)
 	p.ends("0", patience)
 
