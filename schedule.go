@@ -138,15 +138,15 @@ type ScheduleView struct {
 	LastTick time.Time
 	LastJob  ID
 	// LastState is that of LastJob; "" when there is none, or it ended so long ago that nobody knows.
-	LastState   JobState
-	LastEnded   time.Time // of LastJob
-	LastSuccess time.Time // when the latest job that succeeded ended
-	Fired       int       // jobs that ticks have made
-	Missed      int       // ticks without one, since nobody was there
-	MissedAt    time.Time // when that last happened
-	Skipped     int       // ticks without one, since an earlier job had not ended
-	SkippedAt   time.Time
-	Problem     string // why it cannot go on: this program cannot read its spec, for one
+	LastState    JobState
+	LastEnded    time.Time // of LastJob
+	LastSuccess  time.Time // when the latest job that succeeded ended
+	Fired        int       // jobs that ticks have made
+	MissedTicks  int       // ticks without one, since nobody was there
+	MissedAt     time.Time // when that last happened
+	SkippedTicks int       // ticks without one, since an earlier job had not ended
+	SkippedAt    time.Time
+	Problem      string // why it cannot go on: this program cannot read its spec, for one
 	// Runs are the latest jobs, newest first, at most ScheduleRuns; with Schedule only.
 	Runs []ScheduleRun
 }

@@ -27,7 +27,7 @@ type naming func(ctx context.Context, s store) ([]string, error)
 // completions tells the shell's completion what may be typed: the names of queues, kinds, hosts and groups, and ids of letters.
 func (p *program) completions(root *cobra.Command) {
 	open, closed := letterNames(pawl.StatusDead), letterNames(pawl.StatusResolved, pawl.StatusDiscarded, pawl.StatusRedriven)
-	nouns := map[string]naming{"queue": queueNames, "kind": kindNames, "host": hostNames, "dead": letterNames()}
+	nouns := map[string]naming{"queue": queueNames, "kind": kindNames, "host": hostNames, "schedule": scheduleNames, "dead": letterNames()}
 	verbs := map[string]naming{"redrive": open, "retry": open, "resolve": open, "discard": open, "reopen": closed}
 	for _, noun := range root.Commands() {
 		list := nouns[noun.Name()]
@@ -166,4 +166,17 @@ func groupNames(ctx context.Context, s store) ([]string, error) {
 		found = append(found, group.Fingerprint+"\t"+escape(group.Kind+" "+cut(group.Message, 60)))
 	}
 	return found, nil
+}
+
+func scheduleNames(ctx context.Context, s store) ([]string, error) {
+	schedules, ok := s.(pawl.Schedules)
+	if !ok {
+		return nil, pawl.ErrUnsupported
+	}
+	page, err := schedules.Schedules(ctx, pawl.ScheduleFilter{}, pawl.Page{Limit: completeLetters})
+	var names []string
+	for _, v := range page.Schedules {
+		names = append(names, v.Name+"\t"+v.Spec)
+	}
+	return names, err
 }

@@ -183,7 +183,7 @@ func (p *program) root() *cobra.Command {
 		&cobra.Group{ID: groupWrappers, Title: "For people who come from tools with such commands (exit status 0 or 1):"},
 	)
 	for _, command := range []*cobra.Command{
-		p.statusCommand(), p.doctorCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.hostCommand(),
+		p.statusCommand(), p.doctorCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.scheduleCommand(), p.hostCommand(),
 		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns

@@ -159,7 +159,7 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueSchedule, slots sl
 		}
 		jobs = append(jobs, made...)
 		batch.Queue(s.sql.schedules.advanceSchedule, row.ID, tick, timeValue(row.Next), timeValue(row.DueAt), timeValue(row.LastTick), idValue(row.LastJob),
-			row.Fired, row.Missed, timeValue(row.MissedAt), row.Skipped, timeValue(row.SkippedAt), row.Problem)
+			row.Fired, row.MissedTicks, timeValue(row.MissedAt), row.SkippedTicks, timeValue(row.SkippedAt), row.Problem)
 	}
 	results := tx.SendBatch(ctx, batch)
 	for _, row := range schedules {

@@ -21,6 +21,9 @@ func Of(s pawl.Schedule) (Timetable, error) {
 	return t, nil
 }
 
+// Zone is that in which its spec is read.
+func (t Timetable) Zone() *time.Location { return t.zone }
+
 func ceilSecond(t time.Time) int64 {
 	unix := t.Unix()
 	if t.Nanosecond() > 0 {

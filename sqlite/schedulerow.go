@@ -43,7 +43,7 @@ func scheduleTargets(r *desk.ScheduleRow) []any {
 		&r.ID, &r.Name, &r.Kind, saysColumn{&r.Schedule}, (*[]byte)(&r.Args), (*timeColumn)(&r.From), (*timeColumn)(&r.Until),
 		&r.Declared, &r.Fingerprint, jsonColumn{&r.Seen}, &r.Removed, &r.Paused, (*timeColumn)(&r.CreatedAt), (*timeColumn)(&r.ChangedAt),
 		(*timeColumn)(&r.Next), (*timeColumn)(&r.DueAt), (*timeColumn)(&r.LastTick), (*idColumn)(&r.LastJob), (*timeColumn)(&r.LastSuccess),
-		&r.Fired, &r.Missed, (*timeColumn)(&r.MissedAt), &r.Skipped, (*timeColumn)(&r.SkippedAt), &r.Problem,
+		&r.Fired, &r.MissedTicks, (*timeColumn)(&r.MissedAt), &r.SkippedTicks, (*timeColumn)(&r.SkippedAt), &r.Problem,
 	}
 }
 
@@ -93,7 +93,7 @@ func writeScheduleRow(ctx context.Context, x execer, r *desk.ScheduleRow) error 
 // advanceRow moves a schedule on from its tick, unless somebody else has.
 func advanceRow(ctx context.Context, x execer, r *desk.ScheduleRow, from time.Time) error {
 	n, err := change(ctx, x, advanceSchedule, r.ID, timeValue(from), timeValue(r.Next), timeValue(r.DueAt), timeValue(r.LastTick), idValue(r.LastJob),
-		r.Fired, r.Missed, timeValue(r.MissedAt), r.Skipped, timeValue(r.SkippedAt), r.Problem)
+		r.Fired, r.MissedTicks, timeValue(r.MissedAt), r.SkippedTicks, timeValue(r.SkippedAt), r.Problem)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("schedule %s was moved on meanwhile: %w", r.Name, pawl.ErrConflict)
 	}

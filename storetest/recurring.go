@@ -82,7 +82,7 @@ func (f *fixture) until(by time.Duration) {
 // tick lets the next tick come, and has a sweep see it. A little more time passes at each, so that backdated ticks differ.
 func (f *fixture) tick(session pawl.SessionID) int {
 	f.Helper()
-	f.until(time.Second + time.Duration(f.schedule().Fired+f.schedule().Skipped)*time.Millisecond)
+	f.until(time.Second + time.Duration(f.schedule().Fired+f.schedule().SkippedTicks)*time.Millisecond)
 	return f.sweep1(session).Ticks
 }
 
@@ -220,12 +220,12 @@ func ticksMissed(f *fixture) {
 		return len(claimed), view
 	}
 	jobs, view := jobsOf(pawl.MissedOnce, 0, pawl.OverlapSkip)
-	f.holds("once: one job, and the others are counted", jobs == 1 && view.Fired == 1 && view.Missed >= 4 && !view.MissedAt.IsZero())
+	f.holds("once: one job, and the others are counted", jobs == 1 && view.Fired == 1 && view.MissedTicks >= 4 && !view.MissedAt.IsZero())
 	jobs, view = jobsOf(pawl.MissedAll, 3, pawl.OverlapAllow)
-	f.holds("all: the latest three", jobs == 3 && view.Fired == 3 && view.Missed >= 2)
+	f.holds("all: the latest three", jobs == 3 && view.Fired == 3 && view.MissedTicks >= 2)
 	f.equal("runs", len(view.Runs), 3)
 	jobs, view = jobsOf(pawl.MissedSkip, 0, pawl.OverlapSkip)
-	f.holds("skip: none but one that is on time by the clock", jobs <= 1 && view.Fired == jobs && view.Missed >= 4)
+	f.holds("skip: none but one that is on time by the clock", jobs <= 1 && view.Fired == jobs && view.MissedTicks >= 4)
 }
 
 func overlapSkip(f *fixture) {
@@ -238,7 +238,7 @@ func overlapSkip(f *fixture) {
 	f.settle(session, end(job, pawl.Retry{After: 100 * time.Hour}))
 	f.equal("while it waits for a retry", f.tick(session), 0)
 	view := f.schedule()
-	f.equal("skipped", view.Skipped, 3)
+	f.equal("skipped", view.SkippedTicks, 3)
 	f.holds("and when", !view.SkippedAt.IsZero())
 	f.equal("last job", view.LastJob, job.ID)
 	errs, err := f.store.DeleteJobs(f.ctx, []pawl.ID{job.ID}, operator("test"))
@@ -254,7 +254,7 @@ func overlapQueue(f *fixture) {
 	f.claimOne(session)
 	f.equal("while it runs", f.tick(session), 1)
 	f.equal("while one waits behind it", f.tick(session), 0)
-	f.equal("skipped", f.schedule().Skipped, 2)
+	f.equal("skipped", f.schedule().SkippedTicks, 2)
 }
 
 func overlapAllow(f *fixture) {

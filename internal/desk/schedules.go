@@ -104,10 +104,10 @@ func (r *ScheduleRow) Due(connection pawl.Connection, open OpenRuns, now time.Ti
 		return nil, nil
 	}
 	if skipped := len(plan.Fire) - len(ticks); skipped > 0 {
-		r.Skipped, r.SkippedAt = r.Skipped+skipped, now
+		r.SkippedTicks, r.SkippedAt = r.SkippedTicks+skipped, now
 	}
 	if plan.Missed > 0 {
-		r.Missed, r.MissedAt = r.Missed+plan.Missed, now
+		r.MissedTicks, r.MissedAt = r.MissedTicks+plan.Missed, now
 	}
 	if n := len(ticks); n > 0 {
 		r.Fired, r.LastTick, r.LastJob = r.Fired+n, ticks[n-1], jobs[n-1].ID
