@@ -19,7 +19,8 @@ func (p *program) statusCommand() *cobra.Command {
 and with what to type next, then what is good to know and how hosts, queues, failures and alerts stand.
 
 Not well, and exit status 8, are: jobs that wait for longer than --wait, whether no live host takes them or those that do
-cannot keep up; jobs that wait where no host is live at all; a host that has not been heard of; alerts that could not be
+cannot keep up; jobs that wait where no host is live at all; a schedule that is due and that no host acts on, or whose last
+success is older than it should be; a host that has not been heard of; alerts that could not be
 delivered for 15 minutes; open failures. A queue that is paused and a kind that is switched off are good to know.
 
 No jobs are counted, so the answer is quick however many there are: queue list counts them.`,
@@ -68,6 +69,10 @@ func (p *program) remedy(t ops.Trouble) string {
 		return call("alerts list")
 	case ops.QueuePaused:
 		return call("queue resume %s", t.Subject)
+	case ops.ScheduleStuck, ops.ScheduleLate, ops.ScheduleOverdue, ops.ScheduleUnserved, ops.ScheduleUndeclared:
+		return call("schedule show %s", t.Subject)
+	case ops.SchedulePaused:
+		return call("schedule resume %s", t.Subject)
 	case ops.KindOff, ops.KindNotOn:
 		return call("kind on %s", t.Subject)
 	}

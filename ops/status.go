@@ -42,24 +42,30 @@ type What string
 
 // The troubles, in the order in which they are to be dealt with.
 const (
-	NoHost        What = "no-host"        // jobs wait, and no host is live
-	QueueUnserved What = "queue-unserved" // jobs wait in a queue that no live host serves
-	KindUnserved  What = "kind-unserved"  // jobs wait of a kind that no live host which serves their queue has registered
-	HostSilent    What = "host-silent"    // it has died, or cannot reach the store
-	HostUnsettled What = "host-unsettled" // the store does not take what its jobs ended with
-	QueueLate     What = "queue-late"     // a live host serves it, and still its jobs wait too long
-	SinkUnserved  What = "sink-unserved"  // alerts are pending for a sink that no live host has
-	AlertsLate    What = "alerts-late"    // alerts are pending for so long that they reach nobody
-	OpenFailures  What = "open-failures"  // dead letters wait for a decision
+	NoHost           What = "no-host"           // jobs wait, and no host is live
+	QueueUnserved    What = "queue-unserved"    // jobs wait in a queue that no live host serves
+	KindUnserved     What = "kind-unserved"     // jobs wait of a kind that no live host which serves their queue has registered
+	HostSilent       What = "host-silent"       // it has died, or cannot reach the store
+	HostUnsettled    What = "host-unsettled"    // the store does not take what its jobs ended with
+	QueueLate        What = "queue-late"        // a live host serves it, and still its jobs wait too long
+	ScheduleStuck    What = "schedule-stuck"    // no host can read its spec
+	ScheduleLate     What = "schedule-late"     // it is due, and no host has acted on it
+	ScheduleOverdue  What = "schedule-overdue"  // its last success is older than it should be
+	ScheduleUnserved What = "schedule-unserved" // no live host has registered its kind; a note as long as its next tick is far
+	SinkUnserved     What = "sink-unserved"     // alerts are pending for a sink that no live host has
+	AlertsLate       What = "alerts-late"       // alerts are pending for so long that they reach nobody
+	OpenFailures     What = "open-failures"     // dead letters wait for a decision
 
 	// Good to know; these do not make a status bad.
-	QueuePaused What = "queue-paused"
-	KindOff     What = "kind-off"
-	KindUnknown What = "kind-unknown"   // a switch is set of a kind that no host has registered and of which no job waits
-	KindNotOn   What = "kind-not-on"    // jobs wait of a kind that starts off and that nobody has switched on
-	NotServed   What = "not-served-yet" // jobs wait that no live host takes, though not for long
-	HostsDrain  What = "host-draining"  // it takes no more jobs
-	LogOnly     What = "nobody-is-told" // no sink but the log is registered
+	QueuePaused        What = "queue-paused"
+	KindOff            What = "kind-off"
+	KindUnknown        What = "kind-unknown"   // a switch is set of a kind that no host has registered and of which no job waits
+	KindNotOn          What = "kind-not-on"    // jobs wait of a kind that starts off and that nobody has switched on
+	NotServed          What = "not-served-yet" // jobs wait that no live host takes, though not for long
+	HostsDrain         What = "host-draining"  // it takes no more jobs
+	SchedulePaused     What = "schedule-paused"
+	ScheduleUndeclared What = "schedule-undeclared" // code has declared it, and that of no live host does any more
+	LogOnly            What = "nobody-is-told"      // no sink but the log is registered
 )
 
 // Status is how a store stands.
@@ -72,6 +78,8 @@ type Status struct {
 	LastHour int // of the open failures
 	Sinks    []pawl.SinkView
 	Switches pawl.Switches
+	// Schedules are all there are, by name; none where the source keeps none.
+	Schedules []pawl.ScheduleView
 }
 
 // QueueStatus is how a queue stands.
@@ -86,7 +94,8 @@ type QueueStatus struct {
 // Well reports that nothing needs doing.
 func (s Status) Well() bool { return len(s.Troubles) == 0 }
 
-// StatusSource is what a status is made from: a part of pawl.Operator.
+// StatusSource is what a status is made from: a part of pawl.Operator. Where it is a pawl.Schedules too, the schedules
+// are looked at.
 type StatusSource interface {
 	QueueHeads(ctx context.Context) ([]pawl.QueueHead, error)
 	Hosts(ctx context.Context) ([]pawl.HostView, error)
@@ -121,6 +130,7 @@ func ReadStatus(ctx context.Context, source StatusSource, o StatusOptions) (Stat
 		{"switches", func() (err error) { s.Switches, err = source.Switches(ctx); return err }},
 		{"open failures", func() (err error) { s.Failures, err = source.LetterGroups(ctx, open, o.Groups); return err }},
 		{"failures of the last hour", func() (err error) { s.LastHour, err = source.CountLetters(ctx, recent); return err }},
+		{"schedules", func() (err error) { s.Schedules, err = readSchedules(ctx, source); return err }},
 		{"alerts", func() (err error) { s.Sinks, err = source.Sinks(ctx); return err }},
 	} {
 		if err := part.read(); err != nil {
@@ -139,6 +149,7 @@ func (s *Status) judge(heads []pawl.QueueHead, wait time.Duration) {
 	s.judgeServing(live, board, wait)
 	s.judgeHosts()
 	s.judgeDelays(live, board, wait)
+	s.judgeSchedules(live, wait)
 	s.judgeAlerts()
 	s.judgeFailures()
 	s.noteSwitches(heads)

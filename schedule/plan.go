@@ -101,22 +101,32 @@ func (t Timetable) latestDue(next, now time.Time) time.Time {
 
 // upTo are the latest n ticks from next to latest, oldest first.
 func (t Timetable) upTo(next, latest time.Time, n int) []time.Time {
-	if n == 1 {
-		return []time.Time{latest}
+	ticks := t.Latest(next, latest, n)
+	if len(ticks) < n {
+		ticks = append([]time.Time{next}, ticks...)
 	}
-	for back := time.Second; ; back *= 2 {
-		from, ticks := latest.Add(-back), []time.Time(nil)
-		all := !from.After(next)
+	return ticks
+}
+
+// Latest are the latest n ticks after one time, up to and with another, oldest first.
+func (t Timetable) Latest(after, until time.Time, n int) []time.Time {
+	if earliest := until.AddDate(-100, 0, 0); after.Before(earliest) {
+		after = earliest
+	}
+	for back := time.Second; n > 0; back *= 2 {
+		from, ticks := until.Add(-back), []time.Time(nil)
+		all := !from.After(after)
 		if all {
-			from, ticks = next, []time.Time{next}
+			from = after
 		}
-		for tick := t.Next(from); !tick.IsZero() && !tick.After(latest); tick = t.Next(tick) {
+		for tick := t.Next(from); !tick.IsZero() && !tick.After(until); tick = t.Next(tick) {
 			ticks = append(ticks, tick)
 		}
 		if all || len(ticks) >= n {
 			return ticks[max(0, len(ticks)-n):]
 		}
 	}
+	return nil
 }
 
 // count is the number of ticks from next to latest, up to mostCounted.
