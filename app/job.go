@@ -91,6 +91,8 @@ func stateText(j pawl.JobView) string {
 		return string(j.State) + " (kind off)"
 	case j.HeldByQueue:
 		return string(j.State) + " (queue paused)"
+	case j.HeldInLine:
+		return string(j.State) + " (in line)"
 	}
 	return string(j.State)
 }

@@ -14,10 +14,11 @@ import (
 )
 
 const kindHelp = `Kinds: the kill switch. A kind that is switched off keeps its jobs waiting, on every host, until it is switched on.
-A kind that starts off runs only where someone has switched that exact name on.`
+A kind that starts off runs only where someone has switched that exact name on.
+A limit bounds how many of its jobs run at once, or start in a time; one that has to wait holds no worker.`
 
 func (p *program) kindCommand() *cobra.Command {
-	return noun("kind", "Switch kinds of jobs on and off", kindHelp, p.kindList(), p.kindShow(), p.kindSwitch(true), p.kindSwitch(false))
+	return noun("kind", "Switch kinds of jobs on and off, and limit them", kindHelp, p.kindList(), p.kindShow(), p.kindSwitch(true), p.kindSwitch(false), p.kindLimit())
 }
 
 // kindRow is a kind that somebody knows: a host, or a switch.

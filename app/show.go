@@ -6,25 +6,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
 // kindDetail is one kind with what is known of it.
 type kindDetail struct {
-	Kind         string   `json:"kind"`
-	Switch       text     `json:"switch"`
-	Until        stamp    `json:"until"`
-	Hosts        []string `json:"hosts"`  // live ones that have registered it
-	Queues       []string `json:"queues"` // in which jobs of it wait
-	OldestMS     int64    `json:"oldest_ready_ms"`
-	OpenFailures int      `json:"open_failures"`
+	Kind         string    `json:"kind"`
+	Switch       text      `json:"switch"`
+	Until        stamp     `json:"until"`
+	Hosts        []string  `json:"hosts"`  // live ones that have registered it
+	Queues       []string  `json:"queues"` // in which jobs of it wait
+	OldestMS     int64     `json:"oldest_ready_ms"`
+	OpenFailures int       `json:"open_failures"`
+	Limit        limitView `json:"limit"`
+
+	limit pawl.KindLimit
 }
 
 func (p *program) kindShow() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Show one kind: who runs it, its switch, where its jobs wait, its open failures",
+		Short:   "Show one kind: who runs it, its switch and limit, where its jobs wait, its open failures",
 		Example: "  pawl kind show email.welcome.v1",
 		Args:    needs("the kind's NAME", 1, 1),
 		RunE: p.onStore(existing, func(ctx context.Context, s store, args []string) error {
@@ -79,7 +83,11 @@ func readKind(ctx context.Context, s store, name string) (kindDetail, error) {
 	}
 	filter := openOnly()
 	filter.Kind = name
-	kind.OpenFailures, err = s.CountLetters(ctx, filter)
+	if kind.OpenFailures, err = s.CountLetters(ctx, filter); err != nil {
+		return kind, err
+	}
+	kind.limit, err = limitOf(ctx, s, name)
+	kind.Limit = limitViewOf(kind.limit)
 	return kind, err
 }
 
@@ -91,6 +99,9 @@ func (p *program) showKind(k kindDetail) {
 		out.field("Switch", "not set")
 	default:
 		out.field("Switch", string(k.Switch)+untilText(time.Time(k.Until)))
+	}
+	if out.field("Limit", limitText(k.limit)); !k.limit.Limit.IsZero() {
+		out.field("In line", fmt.Sprintf("%d waiting, %d let through", k.limit.Waiting, k.limit.Through))
 	}
 	for i, host := range k.Hosts {
 		out.field(first(i, "Hosts"), host)

@@ -50,6 +50,7 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 	if request.Max < 1 {
 		return pawl.Claimed{}, &pawl.FieldError{Field: "max", Value: request.Max, Rule: "must be at least 1"}
 	}
+	s.awaitTurns(ctx)
 	c, err := s.newClaim(ctx, request)
 	if err == nil {
 		err = c.run(ctx)

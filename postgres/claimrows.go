@@ -126,7 +126,10 @@ func (c *claim) tokens(ctx context.Context, n int) (before int64, err error) {
 func (l *lane) read(r row) {
 	l.found, l.open = r[2] != nil, r.bool(10)
 	if l.found {
-		l.lo, l.hi = r.int64(2), r.int64(4)
+		l.lo, l.hi = r.int64(2), r.int64(2)-1
+		if r[4] != nil { // a look that begins behind what others hold may find nothing there
+			l.hi = r.int64(4)
+		}
 		l.present = r[9] != nil && r.int32(9) != 0
 		l.apart, l.met = r.int32(6)&laneApart != 0, r.int32(6)&laneMet != 0
 	}

@@ -82,7 +82,7 @@ union all
 select 0::smallint, 0, pg_snapshot_xmin(w.x)::text::bigint, null, pg_snapshot_xmax(w.x)::text::bigint,
   (select count(*)::int from {s}.session where ended_at is null), null, null, null,
   (exists (select 1 from me))::int + 2 * (exists (select 1 from {s}.job where run_at is null and crashes >= 2 and holder is null))::int
-    + 4 * (exists (select 1 from me where timely))::int + 8 * (exists (select 1 from {s}.arrival))::int,
+    + 4 * (exists (select 1 from me where timely))::int + 8 * (exists (select 1 from {s}.arrival where alone))::int,
   null, now(), null, null, convert_to((select off_kinds::text || on_kinds::text from rule), 'UTF8')
 from pg_current_snapshot() w (x)`
 

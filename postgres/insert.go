@@ -15,9 +15,10 @@ const (
 	flagStartsOff  = 2
 	flagSide       = 4 // has rows in attempt or verdict
 	flagCancel     = 8
-	flagKeyWaiting = 16 // its unique key counts only while it waits
-	flagLined      = 32 // has a row in turn
-	flagLinedKind  = 64 // with its kind in it
+	flagKeyWaiting = 16  // its unique key counts only while it waits
+	flagLined      = 32  // has a row in turn
+	flagLinedKind  = 64  // with its kind in it
+	flagLinedKeys  = 128 // with a key in it
 )
 
 const (
@@ -66,6 +67,7 @@ type insertion struct {
 	lined   bool // some job stands in line
 	special bool // some job has a unique key or comes from a letter
 	notify  bool // in the transaction itself
+	alone   bool // it is a caller's, who gives no turns after its commit
 	hopeful bool // ids that are there already are not expected, and end the transaction
 }
 
@@ -256,6 +258,9 @@ func flagsOf(job *pawl.NewJob) (flags int16) {
 	}
 	if job.Limited {
 		flags |= flagLinedKind
+	}
+	if job.OrderingKey != "" || job.Limited && job.LimitKey != "" {
+		flags |= flagLinedKeys
 	}
 	if job.Unique.Key != "" && job.Unique.Scope == pawl.UniqueWaiting {
 		flags |= flagKeyWaiting

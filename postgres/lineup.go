@@ -29,7 +29,7 @@ const (
 )
 select id from new`
 
-	insertArrivals = `insert into {s}.arrival (okey, lkey, kind) select nullif(okey, '00000000-0000-0000-0000-000000000000'),
+	insertArrivals = `insert into {s}.arrival (alone, okey, lkey, kind) select $4::bool, nullif(okey, '00000000-0000-0000-0000-000000000000'),
   nullif(lkey, '00000000-0000-0000-0000-000000000000'), nullif(kind, 0) from unnest($1::uuid[], $2::uuid[], $3::int[]) t (okey, lkey, kind)`
 
 	// What was stored and taken back, since its id had been accepted before.
@@ -37,8 +37,8 @@ select id from new`
 where not exists (select 1 from {s}.job j where j.id = u.id)`
 
 	parkUnlined = `with parked as (
-  update {s}.job j set holder = null, claim = null, attempt = j.attempt - 1, run_at = 'infinity', flags = j.flags | 96
-  from unnest($1::uuid[], $2::bigint[]) t (id, claim) where j.id = t.id and j.claim = t.claim and j.holder = $3 returning j.id, j.seq
+  update {s}.job j set holder = null, claim = null, attempt = j.attempt - 1, run_at = 'infinity', flags = j.flags | t.bits
+  from unnest($1::uuid[], $2::bigint[], $6::smallint[]) t (id, claim, bits) where j.id = t.id and j.claim = t.claim and j.holder = $3 returning j.id, j.seq
 )
 insert into {s}.turn (job_id, place, okey, lkey, kind, stage, pending)
 select p.id, p.seq, null, l.lkey, l.kind, case when l.lkey is not null then 1 else 2 end, true
@@ -65,7 +65,7 @@ func (in *insertion) lineUp(steps []step, rows []int) []step {
 		}
 		steps = append(steps, step{SQL: in.store.sql.arriveTakenBack, Args: []any{ids}})
 	}
-	return append(steps, step{SQL: in.store.sql.insertArrivals, Args: []any{orders, keys, kinds}})
+	return append(steps, step{SQL: in.store.sql.insertArrivals, Args: []any{orders, keys, kinds, in.alone}})
 }
 
 // lineArgs are those of insertLined behind those of insertFull.
@@ -122,7 +122,7 @@ func (c *claim) obeyLimits(ctx context.Context) error {
 func (c *claim) putInLine(ctx context.Context, unlined []int, numbers map[string]int32) error {
 	slices.SortFunc(unlined, func(a, b int) int { return bytes.Compare(c.jobs[a].ID[:], c.jobs[b].ID[:]) })
 	ids, keys := make(idList, len(unlined)), make(idList, len(unlined))
-	claims, kinds := make([]int64, len(unlined)), make([]int32, len(unlined))
+	claims, kinds, bits := make([]int64, len(unlined)), make([]int32, len(unlined)), make([]int16, len(unlined))
 	gone := map[pawl.ID]bool{}
 	seen := map[lines]bool{}
 	var lookKeys idList
@@ -135,6 +135,9 @@ func (c *claim) putInLine(ctx context.Context, unlined []int, numbers map[string
 		}
 		l := linesOf(&line, numbers[job.Kind])
 		ids[n], claims[n], keys[n], kinds[n] = job.ID, int64(job.Token), l.key, l.kind
+		if bits[n] = flagLined | flagLinedKind; line.LimitKey != "" {
+			bits[n] |= flagLinedKeys
+		}
 		if gone[job.ID] = true; !seen[l] {
 			seen[l] = true
 			lookKeys, lookKinds = append(lookKeys, l.key), append(lookKinds, l.kind)
@@ -142,7 +145,7 @@ func (c *claim) putInLine(ctx context.Context, unlined []int, numbers map[string
 	}
 	err := c.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		batch := &pgx.Batch{}
-		batch.Queue(c.store.sql.parkUnlined, ids, claims, int64(c.request.Session), keys, kinds)
+		batch.Queue(c.store.sql.parkUnlined, ids, claims, int64(c.request.Session), keys, kinds, bits)
 		batch.Queue(c.store.sql.lookAgain, lookKeys, lookKinds)
 		return conn.SendBatch(ctx, batch).Close()
 	})

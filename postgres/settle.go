@@ -22,15 +22,15 @@ const (
 ), kept as (
   insert into {current} ({columns}) select {values} from gone
 ), came as (
-  insert into {s}.arrival (job_id) select id from gone where flags & 32 <> 0
+  insert into {s}.arrival (job_id, kind, keys) select id, case when flags & 64 <> 0 then kind end, flags & 128 <> 0 from gone where flags & 32 <> 0
 ) select id, flags from gone`
 
 	settleForgotten = `with gone as (
   delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
   where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
-  returning j.id, j.flags
+  returning j.id, j.flags, j.kind
 ), came as (
-  insert into {s}.arrival (job_id) select id from gone where flags & 32 <> 0
+  insert into {s}.arrival (job_id, kind, keys) select id, case when flags & 64 <> 0 then kind end, flags & 128 <> 0 from gone where flags & 32 <> 0
 ) select id, flags from gone`
 )
 
@@ -60,7 +60,7 @@ func (s *Store) Settle(ctx context.Context, session pawl.SessionID, settlements 
 		s.waker.announce()
 	}
 	if b.lined {
-		s.giveTurns(ctx)
+		s.turns.ask()
 	}
 	return b.results, nil
 }

@@ -150,6 +150,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 	}
 	s.enqueues = newGrouper()
 	s.workers.Go(s.runGroups)
+	s.workers.Go(s.runTurns)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
@@ -19,10 +22,18 @@ import (
 
 const (
 	// One gives turns at a time, over all hosts. What he commits need not wait for the disk: if it is lost, so is that the
-	// arrivals were taken. The statements after this one see what those before him have committed.
-	lockTurns = `select pg_advisory_xact_lock($1), set_config('synchronous_commit', 'off', true)`
+	// arrivals were taken.
+	lockTurns = `select pg_advisory_xact_lock($1)`
 
-	takeArrivals = `delete from {s}.arrival where n in (select n from {s}.arrival order by n limit $1) returning n, job_id, okey, lkey, kind`
+	// Who finds somebody else at it leaves the rest to him: he looks once more when he has let go of the lock. The first row
+	// says that nobody else is.
+	takeArrivals = `with me as materialized (
+  select pg_try_advisory_xact_lock($2) as mine
+), taken as (
+  delete from {s}.arrival where (select mine from me) and n in (select n from {s}.arrival order by n limit $1)
+  returning n, job_id, okey, lkey, kind, keys
+)
+select 0, null, null, null, null, false from me where mine union all select n, job_id, okey, lkey, kind, keys from taken`
 	selectLimits = `select l.kind, n.text, l.source, l.value from {s}.kind_limit l join {s}.name n on n.id = l.kind order by l.kind, l.source`
 	selectRates  = `select kind, tokens, counted_at, next_at, now() from {s}.rate`
 
@@ -68,6 +79,20 @@ update {s}.turn t set stage = 2 from first f where t.job_id = f.job_id` + return
     select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
 )
 update {s}.turn t set stage = 3, pending = f.rated from first f where t.job_id = f.job_id` + returnStand
+
+	// passKinds and letThrough in one.
+	passKindsThrough = `with free as materialized (
+  select g.kind, g.most - (select count(*) from (select 1 from {s}.turn h where h.kind = g.kind and h.stage = 3 limit g.most) h) as n
+  from unnest($1::int[], $2::int[]) g (kind, most)
+), first as materialized (
+  select f.job_id from free g cross join lateral (
+    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
+), passed as (
+  update {s}.turn t set stage = 3, pending = false from first f where t.job_id = f.job_id returning t.job_id, t.place
+), placed as materialized (
+  select job_id, nextval('{l}.job_seq') as seq from (select job_id from passed order by place) p
+)
+update {s}.job j set run_at = null, ready_at = now(), seq = p.seq from placed p where j.id = p.job_id and j.run_at is not null`
 
 	letThrough = `update {s}.job j set run_at = null, ready_at = now(), seq = u.seq
 from (select id, nextval('{l}.job_seq') as seq from (select id from unnest($1::uuid[]) with ordinality v (id, n) order by n) v) u
@@ -137,56 +162,79 @@ func (l lines) targets() []any { return []any{(*idColumn)(&l.order), (*idColumn)
 // turnGiver lets the callers of a process share their work.
 type turnGiver struct {
 	turn   chan struct{} // holds a token while nobody gives turns
-	asked  atomic.Int64  // calls so far
-	served int64         // of them, by whoever holds the token
+	notify chan struct{}
+	asked  atomic.Int64 // calls so far
+	served atomic.Int64 // of them; written by whoever holds the token
 }
 
 func newTurnGiver() *turnGiver {
-	g := &turnGiver{turn: make(chan struct{}, 1)}
+	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1)}
 	g.turn <- struct{}{}
 	return g
 }
 
-// giveTurns gives turns for what has happened until now. It is done when it returns; where it fails, the sweeps of any host
-// go on with it.
+// ask has turns given soon for what was committed by now.
+func (g *turnGiver) ask() {
+	g.asked.Add(1)
+	poke(g.notify)
+}
+
+// runTurns gives turns until the store is closed.
+func (s *Store) runTurns() {
+	for {
+		select {
+		case <-s.turns.notify:
+			s.awaitTurns(s.background)
+		case <-s.background.Done():
+			return
+		}
+	}
+}
+
+// giveTurns gives turns for what was committed by now. Where that fails, the sweeps of any host go on with it.
 func (s *Store) giveTurns(ctx context.Context) {
-	asked := s.turns.asked.Add(1)
+	s.turns.asked.Add(1)
+	s.awaitTurns(ctx)
+}
+
+// awaitTurns returns when turns have been given for all that was asked by now.
+func (s *Store) awaitTurns(ctx context.Context) {
+	g := s.turns
+	asked := g.asked.Load()
+	if g.served.Load() >= asked {
+		return
+	}
 	select {
-	case <-s.turns.turn:
+	case <-g.turn:
 	case <-ctx.Done():
 		return
 	case <-s.background.Done():
 		return
 	}
-	defer func() { s.turns.turn <- struct{}{} }()
-	if s.turns.served >= asked {
-		return // somebody has begun after this call did
-	}
-	serves := s.turns.asked.Load()
-	err := s.giveAll(context.WithoutCancel(ctx), nil)
-	if err != nil {
-		if s.background.Err() == nil {
-			s.config.Logger.Warn("turns could not be given; a sweep does it", "error", err)
-		}
+	defer func() { g.turn <- struct{}{} }()
+	if g.served.Load() >= asked {
 		return
 	}
-	s.turns.served = serves
+	serves := g.asked.Load()
+	if err := s.giveAll(context.WithoutCancel(ctx), nil); err != nil && s.background.Err() == nil {
+		s.config.Logger.Warn("turns could not be given; a sweep does it", "error", err)
+	}
+	g.served.Store(serves)
 }
 
 // giveAll gives turns until nothing is left to be looked at. started are jobs whose start is to be counted.
 func (s *Store) giveAll(ctx context.Context, started idList) error {
 	for more := true; more; {
 		var t giving
-		err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-			t = giving{store: s, tx: tx, limits: map[int32]pawl.Limit{}, dirty: map[lines]bool{}}
-			more, err = t.run(ctx, started)
-			return err
+		err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+			t = giving{store: s, conn: conn, limits: map[int32]pawl.Limit{}, dirty: map[lines]bool{}}
+			return t.run(ctx, started) // where it fails, the pool closes the connection, and so the transaction
 		})
 		if err != nil {
 			return fmt.Errorf("give turns: %w", err)
 		}
-		if started = nil; t.made > 0 {
-			s.waker.announce()
+		if started, more = nil, t.more; t.made > 0 {
+			s.waker.signal()
 		}
 	}
 	return nil
@@ -195,15 +243,18 @@ func (s *Store) giveAll(ctx context.Context, started idList) error {
 // giving is one transaction that gives turns.
 type giving struct {
 	store  *Store
-	tx     pgx.Tx
+	conn   *pgxpool.Conn
 	now    time.Time
 	limits map[int32]pawl.Limit // that are in force
 	rates  map[int32]rateRow
+	jobs   idList         // to look at, in the order of what has happened to them
+	mine   bool           // nobody else gives turns
+	keys   bool           // some may have keys
 	dirty  map[lines]bool // lines to look at
 	ready  []stand        // those who are through
-	made   int
-	full   bool           // there may be more arrivals
 	again  map[lines]bool // lines that were longer than is let through at a time
+	made   int            // jobs that became ready
+	more   bool           // there is more to look at
 }
 
 // stand is where a job stands.
@@ -224,17 +275,29 @@ func scanStand(rows pgx.Rows) (s stand, err error) {
 	return s, err
 }
 
-func (t *giving) run(ctx context.Context, started idList) (more bool, err error) {
-	jobs, err := t.begin(ctx)
-	if err != nil {
-		return false, fmt.Errorf("take arrivals: %w", err)
+func (t *giving) run(ctx context.Context, started idList) error {
+	if err := t.begin(ctx, len(started) > 0); err != nil {
+		return fmt.Errorf("take arrivals: %w", err)
+	}
+	if !t.mine {
+		_, err := t.conn.Exec(ctx, "rollback")
+		return err
+	}
+	if kinds, most, ok := t.isSimple(started); ok {
+		batch := &pgx.Batch{}
+		t.arrive(batch)
+		batch.Queue(t.store.sql.passKindsThrough, kinds, most).Exec(func(tag pgconn.CommandTag) error {
+			t.made = int(tag.RowsAffected())
+			return nil
+		})
+		return t.end(ctx, batch)
 	}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
 		{"count starts", func(ctx context.Context) error { return t.countStarts(ctx, started) }},
-		{"look at jobs", func(ctx context.Context) error { return t.arrive(ctx, jobs) }},
+		{"look at jobs", t.arriveNow},
 		{"by ordering key", t.passOrders},
 		{"by limit key", t.passKeys},
 		{"by kind", t.passKinds},
@@ -242,35 +305,48 @@ func (t *giving) run(ctx context.Context, started idList) (more bool, err error)
 		{"note what is left", t.noteAgain},
 	} {
 		if err := step.do(ctx); err != nil {
-			return false, fmt.Errorf("%s: %w", step.name, err)
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return t.full || len(t.again) > 0, nil
+	return t.end(ctx, &pgx.Batch{})
 }
 
-// begin waits for those who give turns, and takes what there is to look at: the jobs in the order of what has happened to
-// them.
-func (t *giving) begin(ctx context.Context) (jobs idList, err error) {
+// end commits, after which whoever left word while this one held the lock relies on it to look once more.
+func (t *giving) end(ctx context.Context, batch *pgx.Batch) error {
+	batch.Queue("commit")
+	var token *time.Duration
+	batch.Queue(t.store.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&t.more, &token) })
+	return t.conn.SendBatch(ctx, batch).Close()
+}
+
+// begin takes what there is to look at, unless somebody else gives turns; then it waits for him if it must.
+func (t *giving) begin(ctx context.Context, must bool) error {
 	s := t.store
 	batch := &pgx.Batch{}
-	batch.Queue(lockTurns, s.schema.lock("turns"))
+	batch.Queue("begin")
+	batch.Queue("set local synchronous_commit = off")
+	if must {
+		batch.Queue(lockTurns, s.schema.lock("turns"))
+	}
 	type arrival struct {
 		n   int64
 		job pawl.ID
 	}
 	var arrived []arrival
-	batch.Queue(s.sql.takeArrivals, arrivalsAtOnce).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a arrival, err error) {
-			var l lines
-			var kind *int32
-			err = row.Scan(&a.n, (*idColumn)(&a.job), (*idColumn)(&l.order), (*idColumn)(&l.key), &kind)
-			if kind != nil {
+	batch.Queue(s.sql.takeArrivals, arrivalsAtOnce, s.schema.lock("turns")).Query(func(rows pgx.Rows) error {
+		var a arrival
+		var l lines
+		var kind *int32
+		var keys bool
+		_, err := pgx.ForEachRow(rows, []any{&a.n, (*idColumn)(&a.job), (*idColumn)(&l.order), (*idColumn)(&l.key), &kind, &keys}, func() error {
+			if l.kind = 0; kind != nil {
 				l.kind = *kind
 			}
 			t.look(l)
-			return a, err
+			arrived = append(arrived, a)
+			t.mine, t.keys = true, t.keys || keys
+			return nil
 		})
-		arrived = found
 		return err
 	})
 	batch.Queue(s.sql.selectLimits).Query(func(rows pgx.Rows) error {
@@ -281,19 +357,36 @@ func (t *giving) begin(ctx context.Context) (jobs idList, err error) {
 		return err
 	})
 	batch.Queue(s.sql.selectRates).Query(t.readRates)
-	if err := t.tx.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, err
+	if err := t.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return err
 	}
-	slices.SortFunc(arrived, func(a, b arrival) int { return int(a.n - b.n) })
+	slices.SortFunc(arrived, func(a, b arrival) int { return cmp.Compare(a.n, b.n) })
 	seen := map[pawl.ID]bool{{}: true}
 	for _, a := range arrived {
 		if !seen[a.job] {
-			jobs = append(jobs, a.job)
+			t.jobs = append(t.jobs, a.job)
 		}
 		seen[a.job] = true
 	}
-	t.full = len(arrived) == arrivalsAtOnce
-	return jobs, nil
+	return nil
+}
+
+// isSimple reports whether only the gates of kinds are to be looked at that let few through at a time, by their number
+// alone: then all is known that is to be done.
+func (t *giving) isSimple(started idList) (kinds, most []int32, ok bool) {
+	if t.keys || len(started) > 0 {
+		return nil, nil, false
+	}
+	_, kinds = t.gates(func(l lines) bool { return l.key == (pawl.ID{}) && l.kind != 0 })
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		limit := t.limits[kind]
+		if limit.Concurrency == 0 || limit.Concurrency >= turnsAtOnce || limit.Starts > 0 {
+			return nil, nil, false
+		}
+		most = append(most, int32(limit.Concurrency))
+	}
+	return kinds, most, len(kinds) == len(t.dirty)
 }
 
 // look has lines looked at.
@@ -311,12 +404,11 @@ func (t *giving) look(l lines) {
 
 // arrive sees what has become of jobs: those that have ended leave their lines, those that went back, or are due, leave
 // their limits and stand in line for them anew.
-func (t *giving) arrive(ctx context.Context, jobs idList) error {
-	if len(jobs) == 0 {
-		return nil
+func (t *giving) arrive(batch *pgx.Batch) {
+	if len(t.jobs) == 0 {
+		return
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(t.store.sql.leaveLines, jobs).Query(func(rows pgx.Rows) error {
+	batch.Queue(t.store.sql.leaveLines, t.jobs).Query(func(rows pgx.Rows) error {
 		var l lines
 		var kind *int32
 		_, err := pgx.ForEachRow(rows, []any{(*idColumn)(&l.order), (*idColumn)(&l.key), &kind}, func() error {
@@ -328,8 +420,13 @@ func (t *giving) arrive(ctx context.Context, jobs idList) error {
 		})
 		return err
 	})
-	batch.Queue(t.store.sql.leaveLimits, jobs).Query(t.readStands)
-	return t.tx.SendBatch(ctx, batch).Close()
+	batch.Queue(t.store.sql.leaveLimits, t.jobs).Query(t.readStands)
+}
+
+func (t *giving) arriveNow(ctx context.Context) error {
+	batch := &pgx.Batch{}
+	t.arrive(batch)
+	return t.conn.SendBatch(ctx, batch).Close()
 }
 
 // readStands has the gates that jobs have come to looked at, and notes who is through.
@@ -368,7 +465,7 @@ func (t *giving) passOrders(ctx context.Context) error {
 	if len(orders) == 0 {
 		return nil
 	}
-	rows, err := t.tx.Query(ctx, t.store.sql.passOrders, orders)
+	rows, err := t.conn.Query(ctx, t.store.sql.passOrders, orders)
 	if err != nil {
 		return err
 	}
@@ -384,7 +481,7 @@ func (t *giving) passKeys(ctx context.Context) error {
 	for i, kind := range kinds {
 		most[i] = int32(t.limits[kind].PerKey)
 	}
-	rows, err := t.tx.Query(ctx, t.store.sql.passKeys, keys, most, turnsAtOnce)
+	rows, err := t.conn.Query(ctx, t.store.sql.passKeys, keys, most, turnsAtOnce)
 	if err != nil {
 		return err
 	}
@@ -420,7 +517,7 @@ func (t *giving) passKinds(ctx context.Context) error {
 	for i, kind := range kinds {
 		most[i] = int32(t.limits[kind].Concurrency)
 	}
-	rows, err := t.tx.Query(ctx, t.store.sql.passKinds, kinds, most, turnsAtOnce, tokens)
+	rows, err := t.conn.Query(ctx, t.store.sql.passKinds, kinds, most, turnsAtOnce, tokens)
 	if err != nil {
 		return err
 	}
@@ -448,7 +545,7 @@ func (t *giving) makeReady(ctx context.Context) error {
 		ids[i] = s.id
 	}
 	t.made = len(ids)
-	_, err := t.tx.Exec(ctx, t.store.sql.letThrough, ids)
+	_, err := t.conn.Exec(ctx, t.store.sql.letThrough, ids)
 	return err
 }
 
@@ -462,7 +559,7 @@ func (t *giving) noteAgain(ctx context.Context) error {
 	for l := range t.again {
 		keys, kinds = append(keys, l.key), append(kinds, l.kind)
 	}
-	_, err := t.tx.Exec(ctx, t.store.sql.lookAgain, keys, kinds)
+	_, err := t.conn.Exec(ctx, t.store.sql.lookAgain, keys, kinds)
 	return err
 }
 
@@ -501,11 +598,11 @@ func (t *giving) rated(kinds []int32) (rated, bursts []int32) {
 func (t *giving) piles(ctx context.Context, kinds, bursts []int32) (piles map[int32]int, waiting map[int32]bool, err error) {
 	piles, waiting = map[int32]int{}, map[int32]bool{}
 	if t.now.IsZero() {
-		if err := t.tx.QueryRow(ctx, `select now()`).Scan(&t.now); err != nil {
+		if err := t.conn.QueryRow(ctx, `select now()`).Scan(&t.now); err != nil {
 			return nil, nil, err
 		}
 	}
-	rows, err := t.tx.Query(ctx, t.store.sql.countPiles, kinds, bursts)
+	rows, err := t.conn.Query(ctx, t.store.sql.countPiles, kinds, bursts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -560,7 +657,7 @@ func (t *giving) noteNext(ctx context.Context, kinds []int32) error {
 		if rate.CountedAt.IsZero() {
 			rate.Bucket = rate.At(t.limits[kind], t.now)
 		}
-		if _, err := t.tx.Exec(ctx, t.store.sql.writeRate, kind, rate.Tokens, rate.CountedAt, next); err != nil {
+		if _, err := t.conn.Exec(ctx, t.store.sql.writeRate, kind, rate.Tokens, rate.CountedAt, next); err != nil {
 			return err
 		}
 	}
@@ -572,7 +669,7 @@ func (t *giving) countStarts(ctx context.Context, started idList) error {
 	if len(started) == 0 {
 		return nil
 	}
-	rows, err := t.tx.Query(ctx, t.store.sql.countStarts, started)
+	rows, err := t.conn.Query(ctx, t.store.sql.countStarts, started)
 	if err != nil {
 		return err
 	}
@@ -592,7 +689,7 @@ func (t *giving) countStarts(ctx context.Context, started idList) error {
 		rate.Bucket = rate.Take(limit, t.now, n)
 		t.rates[kind] = rate
 		t.look(lines{kind: kind})
-		if _, err := t.tx.Exec(ctx, t.store.sql.writeRate, kind, rate.Tokens, rate.CountedAt, rate.next); err != nil {
+		if _, err := t.conn.Exec(ctx, t.store.sql.writeRate, kind, rate.Tokens, rate.CountedAt, rate.next); err != nil {
 			return err
 		}
 	}

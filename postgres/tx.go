@@ -44,7 +44,7 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	if err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", err)
 	}
-	in.notify = true
+	in.notify, in.alone = true, true
 	if err := in.run(ctx, t.tx); err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", err)
 	}

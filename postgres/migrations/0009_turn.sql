@@ -22,8 +22,11 @@ create table {s}.arrival (
   job_id uuid,
   okey   uuid,
   lkey   uuid,
-  kind   int
+  kind   int,
+  keys   bool not null default true, -- the job may have keys that are not named here
+  alone  bool not null default false -- whoever wrote it gives no turns afterwards: it was part of a caller's transaction
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+create index arrival_alone on {s}.arrival (n) where alone;
 
 -- What kinds are held to: what they state (source 0), and what an operator has set in its place (1).
 create table {s}.kind_limit (
