@@ -2,11 +2,317 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
-// EraseArgs is not there yet.
-func (s *Store) EraseArgs(context.Context, pawl.Erase) (pawl.Erased, error) {
-	return pawl.Erased{}, pawl.ErrUnsupported
+// eraseStretch is how many rows are looked at in one step. What they hold is read one after the other.
+const eraseStretch = 500
+
+// residue is where old bytes lie for a while after an erase.
+const residue = "row versions that vacuum has not removed yet, the server's write-ahead log, and backups"
+
+const (
+	walkLetters = `select l.id, l.job_id, l.kind, l.queue, l.correlation_id, l.tags, l.enqueued_at,
+  l.erased_at is not null and (not $3 or l.message = '` + desk.ErasedText + `'), e.envelope
+from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id > $1 and l.dead_at >= $4 order by l.id limit $2`
+	walkJobs = `select j.id, j.letter, k.text, q.text, j.enqueued_at, j.envelope
+from {s}.job j` + withNames + ` where j.id > $1 order by j.id limit $2`
+	walkDone = `select j.id, j.letter, k.text, q.text, j.enqueued_at, j.envelope
+from {s}.%s j` + withNames + ` where j.id > $1 and j.finished_at is not null order by j.id limit $2`
+
+	selectEvidence = `select detail, history, envelope from {s}.evidence where letter = $1 for update`
+	eraseLetter    = `update {s}.letter set erased_at = coalesce(erased_at, $2), message = case when $3 then '` + desk.ErasedText + `' else message end,
+  note = case when $3 then '' else note end, tags = case when $3 then '{}' else tags end where id = $1`
+	eraseEvidence = `update {s}.evidence set envelope = $2, detail = $3, history = $4 where letter = $1`
+	selectEnding  = `select history, envelope from {s}.%s where id = $1 and finished_at is not null for update`
+	eraseEnding   = `update {s}.%s set envelope = $2, history = $3 where id = $1`
+	eraseKey      = `update {s}.key set job_id = null, until_at = null where hash = $1 and job_id = $2`
+	eraseNow      = `select now()`
+)
+
+// EraseArgs removes args from letters and history, and what cannot run without them.
+func (s *Store) EraseArgs(ctx context.Context, erase pawl.Erase) (pawl.Erased, error) {
+	if err := desk.CheckErase(erase); err != nil {
+		return pawl.Erased{}, err
+	}
+	if erase.Expect != 0 && !erase.DryRun {
+		counting := erase
+		counting.DryRun = true
+		found, err := s.EraseArgs(ctx, counting)
+		if err == nil {
+			err = desk.CheckExpected(erase, found)
+		}
+		if err != nil {
+			return pawl.Erased{}, err
+		}
+	}
+	z := erasing{store: s, Erase: erase, removed: map[pawl.ID]bool{}, seen: map[pawl.ID]bool{}}
+	if err := z.run(ctx); err != nil {
+		return z.done, fmt.Errorf("erase args: %w", err)
+	}
+	if erase.DryRun {
+		return z.done, desk.CheckExpected(erase, z.done)
+	}
+	z.done.Residue = residue
+	return z.done, nil
+}
+
+// erasing is how far it has come.
+type erasing struct {
+	pawl.Erase
+	store   *Store
+	began   time.Time // the database's
+	audit   int64     // the line in the trail
+	done    pawl.Erased
+	removed map[pawl.ID]bool // jobs
+	seen    map[pawl.ID]bool // letters that were counted
+}
+
+// carried is a row that the request picks.
+type carried struct {
+	desk.Carried
+	queue      string
+	enqueuedAt time.Time
+	before     bool // erased already
+}
+
+// run erases the letters, removes or counts what has not ended, erases the finished jobs, and then the letters of what has
+// died since it began.
+func (z *erasing) run(ctx context.Context) error {
+	err := z.store.view(ctx, func(ctx context.Context, q querier) (err error) {
+		z.began, _, err = selectOne(ctx, q, scanValue[time.Time], eraseNow)
+		return err
+	})
+	if err == nil {
+		err = z.write(ctx, nil, nil)
+	}
+	if err == nil {
+		err = z.letters(ctx, time.Unix(0, 0))
+	}
+	if err == nil {
+		err = z.unfinished(ctx)
+	}
+	if err == nil {
+		err = z.store.inSlots(ctx, z.store.currentSlots, func(slots slotSet) error { return z.finished(ctx, slots) })
+	}
+	if err == nil {
+		err = z.letters(ctx, z.began.Add(-time.Millisecond))
+	}
+	return err
+}
+
+// write erases some in a transaction, with the counts in the trail.
+func (z *erasing) write(ctx context.Context, some []carried, one func(context.Context, pgx.Tx, carried) error) error {
+	if z.DryRun {
+		return nil
+	}
+	line := z.audit
+	err := z.store.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for _, c := range some {
+			if err := one(ctx, tx, c); err != nil {
+				return err
+			}
+		}
+		entry := desk.EraseEntry(z.Erase, z.done)
+		if z.audit == 0 {
+			first, err := z.store.writeAudit(ctx, tx, audited{z.By, entry})
+			line = first.ID
+			return err
+		}
+		_, err := tx.Exec(ctx, z.store.sql.desk.updateAudit, z.audit, entry.Outcome)
+		return err
+	})
+	if err == nil {
+		z.audit = line
+	}
+	return err
+}
+
+// walk calls each with what is picked of every stretch of rows, in the order of their ids.
+func (z *erasing) walk(ctx context.Context, text string, args []any, scan func(pgx.Rows) (carried, error), each func([]carried) error) error {
+	for after := (pawl.ID{}); ; {
+		var some []carried
+		n := 0
+		err := z.store.view(ctx, func(ctx context.Context, q querier) error {
+			some, n = nil, 0
+			ids, err := selectRows(ctx, q, func(rows pgx.Rows) (pawl.ID, error) {
+				c, err := scan(rows)
+				place := c.ID
+				if place.IsZero() {
+					place = c.Job
+				}
+				if err == nil && desk.Erases(z.Erase, c.Carried) {
+					c.Envelope = nil
+					some = append(some, c)
+				}
+				return place, err
+			}, z.store.schema.text(text), append([]any{idBound(after), eraseStretch}, args...)...)
+			if n = len(ids); n > 0 {
+				after = ids[n-1]
+			}
+			return err
+		})
+		if err == nil && len(some) > 0 {
+			err = each(some)
+		}
+		if err != nil || n < eraseStretch {
+			return err
+		}
+	}
+}
+
+func (z *erasing) letters(ctx context.Context, since time.Time) error {
+	scan := func(rows pgx.Rows) (c carried, err error) {
+		return c, rows.Scan((*idColumn)(&c.ID), (*idColumn)(&c.Job), &c.Kind, &c.queue, &c.CorrelationID, &c.Tags,
+			(*timeColumn)(&c.enqueuedAt), &c.before, &c.Envelope)
+	}
+	return z.walk(ctx, walkLetters, []any{z.Texts, since}, scan, func(some []carried) error {
+		var fresh []carried
+		before := z.done
+		for _, c := range some {
+			switch {
+			case z.seen[c.ID]:
+			case c.before:
+				z.done.Before++
+			default:
+				z.done.Letters++
+				desk.Sample(&z.done, "letter", c.ID, c.Kind, c.enqueuedAt)
+				fresh = append(fresh, c)
+			}
+			z.seen[c.ID] = true
+		}
+		err := z.write(ctx, fresh, z.eraseLetter)
+		if err != nil {
+			z.done = before
+		}
+		return err
+	})
+}
+
+func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c carried) error {
+	if _, err := tx.Exec(ctx, z.store.schema.text(eraseLetter), idValue(c.ID), z.began, z.Texts); err != nil {
+		return err
+	}
+	letter, found, err := selectOne(ctx, tx, func(rows pgx.Rows) (l pawl.DeadLetter, err error) {
+		return l, rows.Scan(&l.Detail, jsonColumn{&l.History}, &l.Envelope)
+	}, z.store.schema.text(selectEvidence), idValue(c.ID))
+	if err != nil || !found {
+		return err
+	}
+	if z.Texts {
+		letter.Detail, letter.History = "", desk.EraseHistory(letter.History)
+	}
+	history, err := json.Marshal(letter.History)
+	if err != nil {
+		return err
+	}
+	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.queue, z.Texts, z.began)
+	_, err = tx.Exec(ctx, z.store.schema.text(eraseEvidence), idValue(c.ID), left, letter.Detail, string(history))
+	return err
+}
+
+// job reads a row of a job, finished or not.
+func (z *erasing) job(rows pgx.Rows) (c carried, err error) {
+	var id, letter pawl.ID
+	var envelope []byte
+	err = rows.Scan((*idColumn)(&id), (*idColumn)(&letter), &c.Kind, &c.queue, (*timeColumn)(&c.enqueuedAt), &envelope)
+	c.Carried = desk.CarriedBy(id, letter, c.Kind, envelope)
+	c.before = desk.IsErased(envelope, z.Texts)
+	return c, err
+}
+
+// unfinished removes the jobs that have not ended, or counts them.
+func (z *erasing) unfinished(ctx context.Context) error {
+	return z.walk(ctx, walkJobs, nil, z.job, func(some []carried) error {
+		if !z.Unfinished {
+			z.done.Left += len(some)
+			return nil
+		}
+		ids := make([]pawl.ID, len(some))
+		for i, c := range some {
+			ids[i] = c.Job
+			desk.Sample(&z.done, "job", c.Job, c.Kind, c.enqueuedAt)
+		}
+		if z.DryRun {
+			z.done.Removed += len(some)
+			return nil
+		}
+		results, err := z.store.CancelJobs(ctx, ids, z.By)
+		for i, result := range results {
+			switch {
+			case result.Err != nil: // it has ended meanwhile
+			case result.State == pawl.JobReserved:
+				z.done.Stopping++
+			default:
+				z.removed[ids[i]] = true
+				z.done.Removed++
+			}
+		}
+		return err
+	})
+}
+
+func (z *erasing) finished(ctx context.Context, slots slotSet) error {
+	for _, one := range slots.live {
+		table := one.table()
+		err := z.walk(ctx, fmt.Sprintf(walkDone, table), nil, z.job, func(some []carried) error {
+			var fresh []carried
+			before := z.done
+			for _, c := range some {
+				switch {
+				case c.before:
+					z.done.Before++
+					continue
+				case !z.removed[c.Job]:
+					z.done.History++
+					desk.Sample(&z.done, "finished job", c.Job, c.Kind, c.enqueuedAt)
+				}
+				fresh = append(fresh, c)
+			}
+			err := z.write(ctx, fresh, func(ctx context.Context, tx pgx.Tx, c carried) error { return z.eraseFinished(ctx, tx, table, c) })
+			if err != nil {
+				z.done = before
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c carried) error {
+	s := z.store.schema
+	var history *string
+	job, found, err := selectOne(ctx, tx, func(rows pgx.Rows) (j pawl.JobView, err error) {
+		return j, rows.Scan(&history, &j.Envelope)
+	}, s.text(fmt.Sprintf(selectEnding, table)), idValue(c.Job))
+	if err != nil || !found {
+		return err
+	}
+	if z.Texts && history != nil {
+		var records []pawl.AttemptRecord
+		if json.Unmarshal([]byte(*history), &records) != nil {
+			records = nil // it cannot be read, and is not shown
+		}
+		text, err := json.Marshal(desk.EraseHistory(records))
+		if err != nil {
+			return err
+		}
+		*history = string(text)
+	}
+	left, key := desk.EraseEnvelope(job.Envelope, c.Job, c.Kind, c.queue, z.Texts, z.began)
+	if _, err := tx.Exec(ctx, s.text(fmt.Sprintf(eraseEnding, table)), idValue(c.Job), left, history); err != nil || key == "" {
+		return err
+	}
+	_, err = tx.Exec(ctx, s.text(eraseKey), idValue(keyHash(key)), idValue(c.Job))
+	return err
 }

@@ -1,12 +1,323 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
-// EraseArgs is not there yet.
-func (s *Store) EraseArgs(context.Context, pawl.Erase) (pawl.Erased, error) {
-	return pawl.Erased{}, pawl.ErrUnsupported
+// eraseStretch is how many rows are looked at in one step. What they hold is read one after the other.
+const eraseStretch = 500
+
+const (
+	walkLetters = `select l.id, l.id, coalesce(l.job_id, x''), l.kind, l.queue, l.correlation_id, l.tags, l.enqueued_at,
+	l.erased_at is not null and (not ?3 or l.message = '` + desk.ErasedText + `'), e.envelope
+from pawl_letter l join pawl_evidence e on e.letter = l.id where l.id > ?1 and l.dead_at >= ?4 order by l.id limit ?2`
+	walkDone = `select rowid, id, coalesce(letter, x''), kind, queue, enqueued_at, envelope from pawl_done
+where rowid > ?1 and envelope is not null order by rowid limit ?2`
+	walkJobs = `select seq, id, coalesce(letter, x''), kind, queue, enqueued_at, envelope from pawl_job
+where seq > ?1 order by seq limit ?2`
+
+	eraseLetter   = `update pawl_letter set erased_at = coalesce(erased_at, ?2) where id = ?1`
+	eraseWords    = `update pawl_letter set message = '` + desk.ErasedText + `', note = '', tags = '[]' where id = ?1`
+	eraseEvidence = `update pawl_evidence set envelope = ?2, detail = ?3, history = ?4 where letter = ?1`
+	eraseDone     = `update pawl_done set envelope = ?2 where id = ?1`
+	eraseKey      = `delete from pawl_key where key = ?1 and job_id = ?2 and until > 0`
+	eraseRecord   = `update pawl_attempt set record = ?3 where job_id = ?1 and n = ?2`
+)
+
+// EraseArgs removes args from letters and history, and what cannot run without them.
+func (s *Store) EraseArgs(ctx context.Context, erase pawl.Erase) (pawl.Erased, error) {
+	if err := desk.CheckErase(erase); err != nil {
+		return pawl.Erased{}, err
+	}
+	if erase.Expect != 0 && !erase.DryRun {
+		counting := erase
+		counting.DryRun = true
+		found, err := s.EraseArgs(ctx, counting)
+		if err == nil {
+			err = desk.CheckExpected(erase, found)
+		}
+		if err != nil {
+			return pawl.Erased{}, err
+		}
+	}
+	z := erasing{store: s, Erase: erase, began: now(), removed: map[pawl.ID]bool{}}
+	if err := z.run(ctx); err != nil {
+		return z.done, fmt.Errorf("erase args: %w", err)
+	}
+	if erase.DryRun {
+		return z.done, desk.CheckExpected(erase, z.done)
+	}
+	z.done.Residue = s.wipe(ctx)
+	return z.done, nil
+}
+
+// erasing is how far it has come.
+type erasing struct {
+	pawl.Erase
+	store   *Store
+	began   int64
+	audit   int64 // the line in the trail
+	done    pawl.Erased
+	removed map[pawl.ID]bool // jobs
+	seen    map[pawl.ID]bool // letters that were counted
+}
+
+// carried is a row that the request picks.
+type carried struct {
+	desk.Carried
+	queue      string
+	enqueuedAt time.Time
+	before     bool // erased already
+}
+
+// run erases the letters, removes or counts what has not ended, erases the finished jobs, and then the letters of what has
+// died since it began.
+func (z *erasing) run(ctx context.Context) error {
+	z.seen = map[pawl.ID]bool{}
+	if err := z.write(ctx, nil, nil); err != nil {
+		return err
+	}
+	if err := z.letters(ctx, 0); err != nil {
+		return err
+	}
+	if err := z.unfinished(ctx); err != nil {
+		return err
+	}
+	if err := z.finished(ctx); err != nil {
+		return err
+	}
+	return z.letters(ctx, z.began)
+}
+
+// write erases some in a transaction, with the counts in the trail.
+func (z *erasing) write(ctx context.Context, some []carried, one func(context.Context, *writer, carried) error) error {
+	if z.DryRun {
+		return nil
+	}
+	line := z.audit
+	err := z.store.write(ctx, func(ctx context.Context, w *writer) (err error) {
+		if _, err := w.conn.ExecContext(ctx, "pragma secure_delete = on"); err != nil {
+			return err
+		}
+		for _, c := range some {
+			if err == nil {
+				err = one(ctx, w, c)
+			}
+		}
+		entry := desk.EraseEntry(z.Erase, z.done)
+		switch {
+		case err != nil:
+		case z.audit == 0:
+			line, err = writeAudit(ctx, w, now(), z.By, entry)
+		default:
+			_, err = w.ExecContext(ctx, `update pawl_audit set outcome = ? where id = ?`, entry.Outcome, z.audit)
+		}
+		if _, offErr := w.conn.ExecContext(ctx, "pragma secure_delete = fast"); err == nil {
+			err = offErr
+		}
+		return err
+	})
+	if err == nil {
+		z.audit = line
+	}
+	return err
+}
+
+// walk calls each with what is picked of every stretch of rows. A scan returns the place of its row.
+func walk[P any](ctx context.Context, z *erasing, after P, query string, args []any, scan func(*sql.Rows) (P, carried, error), each func([]carried) error) error {
+	for {
+		var some []carried
+		n := 0
+		err := z.store.view(ctx, func(x execer) error {
+			some, n = nil, 0
+			places, err := selectRows(ctx, x, func(rows *sql.Rows) (P, error) {
+				place, c, err := scan(rows)
+				if err == nil && desk.Erases(z.Erase, c.Carried) {
+					c.Envelope = nil
+					some = append(some, c)
+				}
+				return place, err
+			}, query, append([]any{after, eraseStretch}, args...)...)
+			if n = len(places); n > 0 {
+				after = places[n-1]
+			}
+			return err
+		})
+		if err == nil && len(some) > 0 {
+			err = each(some)
+		}
+		if err != nil || n < eraseStretch {
+			return err
+		}
+	}
+}
+
+func (z *erasing) letters(ctx context.Context, since int64) error {
+	scan := func(rows *sql.Rows) (place []byte, c carried, err error) {
+		return place, c, rows.Scan(&place, (*idColumn)(&c.ID), (*looseID)(&c.Job), &c.Kind, &c.queue, &c.CorrelationID, jsonColumn{&c.Tags},
+			(*timeColumn)(&c.enqueuedAt), &c.before, &c.Envelope)
+	}
+	return walk(ctx, z, []byte{}, walkLetters, []any{z.Texts, since}, scan, func(some []carried) error {
+		var fresh []carried
+		before := z.done
+		for _, c := range some {
+			switch {
+			case z.seen[c.ID]:
+			case c.before:
+				z.done.Before++
+			default:
+				z.done.Letters++
+				desk.Sample(&z.done, "letter", c.ID, c.Kind, c.enqueuedAt)
+				fresh = append(fresh, c)
+			}
+			z.seen[c.ID] = true
+		}
+		err := z.write(ctx, fresh, z.eraseLetter)
+		if err != nil {
+			z.done = before
+		}
+		return err
+	})
+}
+
+func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried) error {
+	letter, found, err := selectOne(ctx, w, func(rows *sql.Rows) (l pawl.DeadLetter, err error) {
+		return l, rows.Scan(&l.Detail, jsonColumn{&l.History}, &l.Envelope)
+	}, `select detail, history, envelope from pawl_evidence where letter = ?`, c.ID[:])
+	if err != nil || !found {
+		return err
+	}
+	if z.Texts {
+		letter.Detail, letter.History = "", desk.EraseHistory(letter.History)
+		if _, err := w.ExecContext(ctx, eraseWords, c.ID[:]); err != nil {
+			return err
+		}
+	}
+	history, err := jsonArray(letter.History)
+	if err != nil {
+		return err
+	}
+	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.queue, z.Texts, time.UnixMilli(z.began))
+	if _, err := w.ExecContext(ctx, eraseEvidence, c.ID[:], left, letter.Detail, history); err != nil {
+		return err
+	}
+	_, err = w.ExecContext(ctx, eraseLetter, c.ID[:], z.began)
+	return err
+}
+
+// job reads a row of a job, finished or not.
+func (z *erasing) job(rows *sql.Rows) (place int64, c carried, err error) {
+	var id, letter pawl.ID
+	var envelope []byte
+	err = rows.Scan(&place, (*looseID)(&id), (*looseID)(&letter), &c.Kind, &c.queue, (*timeColumn)(&c.enqueuedAt), &envelope)
+	c.Carried = desk.CarriedBy(id, letter, c.Kind, envelope)
+	c.before = desk.IsErased(envelope, z.Texts)
+	return place, c, err
+}
+
+// unfinished removes the jobs that have not ended, or counts them.
+func (z *erasing) unfinished(ctx context.Context) error {
+	return walk(ctx, z, int64(-1<<62), walkJobs, nil, z.job, func(some []carried) error {
+		if !z.Unfinished {
+			z.done.Left += len(some)
+			return nil
+		}
+		ids := make([]pawl.ID, len(some))
+		for i, c := range some {
+			ids[i] = c.Job
+			desk.Sample(&z.done, "job", c.Job, c.Kind, c.enqueuedAt)
+		}
+		if z.DryRun {
+			z.done.Removed += len(some)
+			return nil
+		}
+		results, err := z.store.CancelJobs(ctx, ids, z.By)
+		for i, result := range results {
+			switch {
+			case result.Err != nil: // it has ended meanwhile
+			case result.State == pawl.JobReserved:
+				z.done.Stopping++
+			default:
+				z.removed[ids[i]] = true
+				z.done.Removed++
+			}
+		}
+		return err
+	})
+}
+
+func (z *erasing) finished(ctx context.Context) error {
+	return walk(ctx, z, int64(-1<<62), walkDone, nil, z.job, func(some []carried) error {
+		var fresh []carried
+		before := z.done
+		for _, c := range some {
+			switch {
+			case c.before:
+				z.done.Before++
+				continue
+			case !z.removed[c.Job]:
+				z.done.History++
+				desk.Sample(&z.done, "finished job", c.Job, c.Kind, c.enqueuedAt)
+			}
+			fresh = append(fresh, c)
+		}
+		err := z.write(ctx, fresh, z.eraseFinished)
+		if err != nil {
+			z.done = before
+		}
+		return err
+	})
+}
+
+func (z *erasing) eraseFinished(ctx context.Context, w *writer, c carried) error {
+	stored, found, err := selectOne(ctx, w, scanValue[[]byte], `select envelope from pawl_done where id = ? and envelope is not null`, c.Job[:])
+	if err != nil || !found {
+		return err
+	}
+	left, key := desk.EraseEnvelope(stored, c.Job, c.Kind, c.queue, z.Texts, time.UnixMilli(z.began))
+	if _, err := w.ExecContext(ctx, eraseDone, c.Job[:], left); err != nil {
+		return err
+	}
+	if key != "" {
+		if _, err := w.ExecContext(ctx, eraseKey, key, c.Job[:]); err != nil {
+			return err
+		}
+	}
+	if z.Texts {
+		return eraseRecords(ctx, w, c.Job)
+	}
+	return nil
+}
+
+// eraseRecords takes the messages from the attempts of a job.
+func eraseRecords(ctx context.Context, w *writer, job pawl.ID) error {
+	type kept struct {
+		n      int64
+		record string
+	}
+	all, err := selectRows(ctx, w, func(rows *sql.Rows) (k kept, err error) {
+		return k, rows.Scan(&k.n, &k.record)
+	}, `select n, record from pawl_attempt where job_id = ?`, job[:])
+	for _, k := range all {
+		if err != nil {
+			return err
+		}
+		record := make([]pawl.AttemptRecord, 1)
+		if json.Unmarshal([]byte(k.record), &record[0]) != nil {
+			record[0] = pawl.AttemptRecord{} // it cannot be read, and is not shown
+		}
+		var text []byte
+		if text, err = json.Marshal(desk.EraseHistory(record)[0]); err == nil {
+			_, err = w.ExecContext(ctx, eraseRecord, job[:], k.n, string(bytes.TrimSpace(text)))
+		}
+	}
+	return err
 }

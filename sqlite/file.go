@@ -35,6 +35,7 @@ func newConnector(path string, config Config, readOnly bool) (connector, error) 
 			fmt.Sprintf("pragma busy_timeout = %d", config.BusyTimeout.Milliseconds()),
 			"pragma synchronous = full",
 			"pragma temp_store = memory",
+			"pragma secure_delete = fast", // what is deleted from a page is overwritten; see Store.wipe
 			"pragma cache_size = -32768",
 			"pragma wal_autocheckpoint = 4000",
 			"pragma journal_size_limit = 67108864", // what the WAL file of a rush keeps of the disk afterwards

@@ -88,6 +88,7 @@ func groups() []group {
 		{"Groups", letterGroupPromises()},
 		{"Moves", movePromises()},
 		{"Prune", prunePromises()},
+		{"Erase", erasePromises()},
 		{"Redrive", redrivePromises()},
 		{"Operations", operationPromises()},
 		{"Operation work", operationWorkPromises()},
