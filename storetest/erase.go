@@ -207,7 +207,9 @@ func eraseAudited(f *fixture) {
 
 func erasedUndecodable(f *fixture) {
 	letter := f.looseLetter(func(l *pawl.DeadLetter) { l.Envelope = []byte(`no envelope of Ada Person`) })
-	none := f.looseLetter(func(l *pawl.DeadLetter) { l.JobID, l.Kind, l.Envelope = pawl.ID{}, pawl.UndecodableKind, []byte("Ada Person") })
+	none := f.looseLetter(func(l *pawl.DeadLetter) {
+		l.JobID, l.Kind, l.Envelope = pawl.ID{}, pawl.UndecodableKind, []byte("Ada Person")
+	})
 	f.record(letter, none)
 	f.equal("letters", f.erase(pawl.Erase{Text: "ada person"}).Letters, 2)
 	f.isErased("the first", f.letter(letter.ID).Envelope)
