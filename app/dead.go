@@ -23,13 +23,16 @@ A letter is an open failure until somebody decides:
   reopen    take a closing back
   note      write something on it, whatever its status
   forget    remove the letter and its evidence
+  prune     remove many letters, by status and age
+  erase     remove what a person's jobs carried, and keep the rest
 
 Each decision goes into the audit trail (pawl audit list).`
 
 func (p *program) deadCommand() *cobra.Command {
 	return noun("dead", "Look at jobs that died, and redrive or close them", deadHelp,
 		p.deadGroups(), p.deadList(), p.deadShow(),
-		p.deadRedrive(), p.deadRetry(), p.deadResolve(), p.deadDiscard(), p.deadReopen(), p.deadNote(), p.deadForget(), p.deadExport())
+		p.deadRedrive(), p.deadRetry(), p.deadResolve(), p.deadDiscard(), p.deadReopen(), p.deadNote(), p.deadForget(),
+		p.deadPrune(), p.deadErase(), p.deadExport())
 }
 
 func (p *program) deadList() *cobra.Command {

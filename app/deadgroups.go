@@ -24,7 +24,8 @@ the numbers, ids and names in it. The largest group comes first; the newest lett
 
 A group's name can be given to other commands as far as it is unique: --group 1-8e2.
 
-In a pipe, tab-separated: group, letters, first seen, last seen, kind, newest letter's id, error.`,
+In a pipe, tab-separated: group, letters, first seen, last seen, kind, newest letter's id, error, when
+the group had been resolved before (a regression).`,
 		Example: "  pawl dead groups\n  pawl dead groups --since 1h --kind email.welcome.v1\n  pawl dead list --group 1-8e2ce3c24f39a00c832e",
 		Args:    needs("", 0, 0),
 	}
@@ -48,7 +49,7 @@ func (p *program) listGroups(ctx context.Context, s store, filter pawl.LetterFil
 	if err != nil {
 		return err
 	}
-	if _, err := printList(p.printer, groupListing(p.noLetters(filter)), each(found.Groups)); err != nil {
+	if _, err := printList(p.printer, groupListing(p.noLetters(filter), found), each(found.Groups)); err != nil {
 		return err
 	}
 	if rest := found.All - len(found.Groups); rest > 0 {
@@ -60,7 +61,7 @@ func (p *program) listGroups(ctx context.Context, s store, filter pawl.LetterFil
 	return nil
 }
 
-func groupListing(none string) listing[pawl.LetterGroup] {
+func groupListing(none string, of pawl.LetterGroups) listing[pawl.LetterGroup] {
 	ago := func(at time.Time) string { return age(time.Since(at)) + " ago" }
 	return listing[pawl.LetterGroup]{
 		columns: []column[pawl.LetterGroup]{
@@ -70,9 +71,11 @@ func groupListing(none string) listing[pawl.LetterGroup] {
 			{head: "LAST", cell: func(g pawl.LetterGroup) string { return moment(g.LastSeen) }, piped: true},
 			{head: "FIRST", cell: func(g pawl.LetterGroup) string { return ago(g.FirstSeen) }, seen: true},
 			{head: "LAST", cell: func(g pawl.LetterGroup) string { return ago(g.LastSeen) }, seen: true},
+			{head: overTime(of), cell: func(g pawl.LetterGroup) string { return sparkline(g.Counts) }, seen: true},
 			{head: "KIND", cell: func(g pawl.LetterGroup) string { return g.Kind }, width: 28},
 			{head: "NEWEST", cell: func(g pawl.LetterGroup) string { return g.Newest.String() }, piped: true},
-			{head: "ERROR", cell: groupError, piped: true},
+			{head: "ERROR", cell: groupSample, piped: true},
+			{head: "RESOLVED BEFORE", cell: func(g pawl.LetterGroup) string { return moment(g.ResolvedAt) }, piped: true},
 			{head: "ERROR", cell: groupError, width: 160, seen: true},
 		},
 		view: func(g pawl.LetterGroup) any { return wire.GroupOf(g) },
@@ -80,7 +83,36 @@ func groupListing(none string) listing[pawl.LetterGroup] {
 	}
 }
 
-// groupError is the sample of what went wrong.
+// overTime heads the counts: from when on, and the time of each.
+func overTime(of pawl.LetterGroups) string {
+	return fmt.Sprintf("SINCE %s BY %s", age(time.Since(of.From)), age(of.Width))
+}
+
+// sparkline draws counts as one line, each against the largest; a death is never drawn as none.
+func sparkline(counts []int) string {
+	const bars = "▁▂▃▄▅▆▇█"
+	most := 1
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	line := make([]rune, len(counts))
+	for i, n := range counts {
+		if line[i] = ' '; n > 0 {
+			line[i] = []rune(bars)[(n*8+most-1)/most-1]
+		}
+	}
+	return string(line)
+}
+
+// groupError is the sample of what went wrong. That it is a regression stands before it.
 func groupError(g pawl.LetterGroup) string {
+	sample := groupSample(g)
+	if !g.ResolvedAt.IsZero() {
+		return "REGRESSION (resolved " + moment(g.ResolvedAt) + "): " + sample
+	}
+	return sample
+}
+
+func groupSample(g pawl.LetterGroup) string {
 	return messageOrType(pawl.DeadLetter{ExceptionType: g.ExceptionType, Message: g.Message})
 }
