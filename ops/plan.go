@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 // RedriveOptions say who redrives, and what is to be different this time.
@@ -150,6 +151,9 @@ func (d *Desk) begin(letter pawl.DeadLetter, action pawl.Action, confirmed, many
 	p := plan{letter: letter, move: pawl.Move{Letter: id, Action: action}}
 	if err := p.move.Allowed(letter.Status, letter.Outcome, letter.NewJobID); err != nil {
 		return plan{}, none, err
+	}
+	if !letter.ErasedAt.IsZero() {
+		return plan{}, none, desk.Erased(id, letter.ErasedAt)
 	}
 	envelope, err := pawl.DecodeEnvelope(letter.Envelope)
 	if err == nil {
