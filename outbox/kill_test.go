@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,10 +56,10 @@ func childRole() bool {
 }
 
 // points counts the fault points that a process has come by, and kills it at one.
-type points struct{ left int }
+type points struct{ left atomic.Int64 }
 
 func (p *points) pass() {
-	if p.left--; p.left == 0 {
+	if p.left.Add(-1) == 0 {
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {
 			err = self.Kill()
@@ -74,7 +75,8 @@ func (p *points) pass() {
 func (p killPlan) run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	at := &points{left: p.Point}
+	at := &points{}
+	at.left.Store(int64(p.Point))
 	var under driver.Driver = stdlib.GetDefaultDriver()
 	if p.Driver == "sqlite" {
 		db, err := sql.Open("sqlite", "")
@@ -87,13 +89,11 @@ func (p killPlan) run() error {
 	db := sql.OpenDB(deadly{under, p.Source, at})
 	defer db.Close()
 	db.SetMaxOpenConns(1) // so that the points come in order
-	var box *outbox.Box
-	var err error
+	open := outbox.OpenPostgres
 	if p.Driver == "sqlite" {
-		box, err = outbox.OpenSQLite(ctx, db, outbox.Config{})
-	} else {
-		box, err = outbox.OpenPostgres(ctx, db, outbox.Config{Schema: p.Schema})
+		open = outbox.OpenSQLite
 	}
+	box, err := open(ctx, db, outbox.Config{Schema: p.Schema})
 	if err != nil {
 		return err
 	}
@@ -126,9 +126,18 @@ func (p killPlan) run() error {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(dispatching) }()
+	beside, err := sql.Open(p.Driver, p.Source)
+	if err != nil {
+		return err
+	}
+	defer beside.Close()
+	watch, err := open(ctx, beside, outbox.Config{Schema: p.Schema, NoMigrate: true})
+	if err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
-		stats, err := box.Stats(ctx)
+		stats, err := watch.Stats(ctx)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/execer"
 	"github.com/pawljobs/pawl/internal/guest"
@@ -155,7 +157,13 @@ func scanRow(scan func(...any) error) (*row, error) {
 // idColumn reads an id from either database.
 type idColumn pawl.ID
 
-// Scan reads bytes as SQLite has them, or the text that PostgreSQL sends.
+// ScanUUID reads what pgx has decoded.
+func (c *idColumn) ScanUUID(v pgtype.UUID) error {
+	*c = idColumn(v.Bytes)
+	return nil
+}
+
+// Scan reads bytes as SQLite has them, or the text that other drivers for PostgreSQL hand over.
 func (c *idColumn) Scan(value any) error {
 	if b, ok := value.([]byte); ok && len(b) == len(c) {
 		copy(c[:], b)
