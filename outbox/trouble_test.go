@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -316,6 +317,25 @@ func TestMessageThatKillsItsDispatchers(t *testing.T) {
 		}
 		target.mu.Unlock()
 		same(t, "in the store", jobsOf(t, target), jobs)
+
+		if err := b.switchOff(t); err != nil {
+			t.Fatal(err)
+		}
+		mixed := newJobs(t, 3)
+		b.write(t, mixed...)
+		b.exec(t, `update {t} set status = 1, claimed_by = 'gone', attempts = 2, lost = 2 where seq = (select max(seq) from {t}) - 1`)
+		if err := b.switchOn(t); err != nil {
+			t.Fatal(err)
+		}
+		b.empty(t)
+		target.mu.Lock()
+		for _, call := range target.calls {
+			if len(call) > 1 && slices.Contains(call, mixed[1].ID) {
+				t.Error("a suspect was handed in among others")
+			}
+		}
+		target.mu.Unlock()
+		jobsOf(t, target)
 
 		killer := newJob(t, 6)
 		target.set(refusing(errors.New("handed in"), killer))
