@@ -114,3 +114,8 @@ select gen_random_uuid(), dead_at - i * interval '1 second', status, class, reas
 from %[1]s, generate_series(1, %[2]d) i`, letter, by-1))
 	execute(t, s.url, "vacuum analyze "+letter)
 }
+
+// BenchmarkUnique compares jobs with unique keys with others:
+//
+//	scripts/with-services go test ./postgres -run '^$' -bench Unique -benchtime 20000x
+func BenchmarkUnique(b *testing.B) { desktest.BenchmarkUnique(b, openDesk) }

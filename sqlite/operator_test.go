@@ -135,3 +135,8 @@ func TestIdleSinksWriteNothing(t *testing.T) {
 	d.OK("claim", err)
 	d.Equal("tasks", len(tasks), 0)
 }
+
+// BenchmarkUnique compares jobs with unique keys with others:
+//
+//	go test ./sqlite -run '^$' -bench Unique -benchtime 20000x
+func BenchmarkUnique(b *testing.B) { desktest.BenchmarkUnique(b, openDesk) }
