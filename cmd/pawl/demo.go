@@ -5,11 +5,10 @@ import (
 
 	"github.com/pawljobs/pawl/cmd/pawl/internal/demo"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// notForDemo are global flags that the demo, which has a store and a form of output of its own, has no use for.
-var notForDemo = [...]string{"store", "connection", "plain"}
-
+// demoCommand takes none of the global flags: the demo has a store and a form of output of its own.
 func demoCommand() *cobra.Command {
 	command := demo.Command()
 	command.Args = func(_ *cobra.Command, args []string) error {
@@ -18,20 +17,16 @@ func demoCommand() *cobra.Command {
 		}
 		return nil
 	}
-	command.PreRunE = func(c *cobra.Command, _ []string) error {
-		for _, name := range notForDemo {
-			if c.Flags().Changed(name) {
-				return fmt.Errorf("--%s is not for demo: each run makes a store of its own, in the folder that --dir names", name)
+	command.PreRunE = func(c *cobra.Command, _ []string) (err error) {
+		c.InheritedFlags().VisitAll(func(flag *pflag.Flag) {
+			if flag.Changed && err == nil {
+				err = fmt.Errorf("--%s is not for demo: each run makes a store of its own, in the folder that --dir names", flag.Name)
 			}
-		}
-		return nil
+		})
+		return err
 	}
 	command.SetHelpFunc(func(c *cobra.Command, args []string) {
-		for _, name := range notForDemo {
-			if flag := c.InheritedFlags().Lookup(name); flag != nil {
-				flag.Hidden = true
-			}
-		}
+		c.InheritedFlags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
 		c.Parent().HelpFunc()(c, args)
 	})
 	return command

@@ -102,7 +102,10 @@ func (w *workshop) said() string {
 }
 
 // says waits for something in the log.
-func (w *workshop) says(text string) { w.Helper(); w.until(text, func() bool { return strings.Contains(w.said(), text) }) }
+func (w *workshop) says(text string) {
+	w.Helper()
+	w.until(text, func() bool { return strings.Contains(w.said(), text) })
+}
 
 func (w *workshop) until(what string, is func() bool) {
 	w.Helper()

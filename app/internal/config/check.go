@@ -220,7 +220,7 @@ func hostKey(field string, servers []host.Server) string {
 	case field == "Name":
 		return "host.name"
 	case strings.HasPrefix(first, "Servers["):
-		i, err := strconv.Atoi(strings.Trim(first, "Servers[]"))
+		i, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(first, "Servers["), "]"))
 		if err != nil || i >= len(servers) {
 			return "servers"
 		}

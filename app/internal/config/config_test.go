@@ -150,6 +150,9 @@ func TestRefused(t *testing.T) {
 	for name, row := range map[string]struct{ yaml, want string }{
 		"no YAML":              {"listen: [1\n", "pawl.yaml:1: it is no YAML"},
 		"a tab":                {"host:\n\tname: x\n", "pawl.yaml:2: it is no YAML"},
+		"deep brackets":        {"a: " + strings.Repeat("[", 1000), "nested too deeply"},
+		"deep braces":          {"a: " + strings.Repeat("{b: ", 1000), "nested too deeply"},
+		"deep items":           {strings.Repeat("- ", 1000) + "a", "nested too deeply"},
 		"a list":               {"- listen\n", "must have keys of its own"},
 		"a word":               {"listen\n", "must have keys of its own"},
 		"two documents":        {"---\nlisten: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "pawl.yaml:4: a second document"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,10 @@ import (
 // yaml takes the settings of a file. Of its text, errors show keys and never what stands behind them.
 func (l *loader) yaml(name string, text []byte) {
 	l.inlined = map[string]bool{}
+	if tooDeep(text) {
+		l.wrong(Origin{From: name}, "", "it is nested too deeply to be a configuration")
+		return
+	}
 	parsed, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		l.wrong(syntax(name, err))
@@ -30,6 +35,28 @@ func (l *loader) yaml(name string, text []byte) {
 			l.node(reflect.TypeFor[Settings](), nil, doc.Body, name)
 		}
 	}
+}
+
+// mostDepth of brackets, and of list items that begin in one line. The parser needs memory that grows with its square.
+const mostDepth = 50
+
+var manyItems = regexp.MustCompile(`(?:[-?:][ \t]+){50}`)
+
+// tooDeep looks at brackets wherever they stand: a text in quotes that has so many of them open is no setting either.
+func tooDeep(text []byte) bool {
+	depth := 0
+	for _, c := range text {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(depth-1, 0)
+		}
+		if depth > mostDepth {
+			return true
+		}
+	}
+	return manyItems.Match(text)
 }
 
 // syntax is where a text is no YAML, and why.
