@@ -3,6 +3,7 @@ module github.com/pawljobs/pawl
 go 1.26.0
 
 require (
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6
 	github.com/emersion/go-smtp v0.26.0
 	github.com/goccy/go-yaml v1.19.2
