@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/app/internal/config"
+	"github.com/pawljobs/pawl/app/internal/service"
 	"github.com/spf13/cobra"
 )
 
@@ -34,6 +35,9 @@ type program struct {
 	insecureHTTP bool
 	json         bool
 	plain        bool
+
+	service  bool            // serve is the work of a service
+	services service.Manager // nil: this machine's
 
 	flags []config.Flag    // settings that the command line states
 	read  *config.Settings // once somebody has asked
@@ -184,7 +188,7 @@ func (p *program) root() *cobra.Command {
 	)
 	for _, command := range []*cobra.Command{
 		p.statusCommand(), p.doctorCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.scheduleCommand(), p.hostCommand(),
-		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.versionCommand(),
+		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.serviceCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
 		root.AddCommand(command)

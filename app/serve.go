@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/service"
 	"github.com/pawljobs/pawl/host"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
@@ -47,17 +48,28 @@ func (p *program) serveCommand() *cobra.Command {
 		Example: "  pawl serve --config /etc/pawl.yaml\n  pawl serve --store postgres://pawl@db/app --listen 10.0.0.7:7295",
 		Args:    needs("", 0, 0),
 	}
-	addFlag(command.Flags(), new(string), "listen", "HOST:PORT", "where the endpoints are served; port 0: any that is free (default 127.0.0.1:7295)", anyText)
-	keyed(command.Flags(), "listen", "listen")
-	addFlag(command.Flags(), new(string), "grace", "DURATION", "how long a stop waits for what runs (default 105s; the process ends 30s after that at most)", anyText)
-	keyed(command.Flags(), "grace", "drain.handler")
+	serveFlags(command)
+	command.Flags().BoolVar(&p.service, "service", false, "this is a service: relative paths are those of the program's folder, and on Windows the service manager is spoken to")
 	sinkFlags(command)
 	command.RunE = p.doing(func(ctx context.Context, _ []string) error { return p.serve(ctx) })
 	return command
 }
 
+// serveFlags state the settings of a host that have a flag.
+func serveFlags(command *cobra.Command) {
+	addFlag(command.Flags(), new(string), "listen", "HOST:PORT", "where the endpoints are served; port 0: any that is free (default 127.0.0.1:7295)", anyText)
+	keyed(command.Flags(), "listen", "listen")
+	addFlag(command.Flags(), new(string), "grace", "DURATION", "how long a stop waits for what runs (default 105s; the process ends 30s after that at most)", anyText)
+	keyed(command.Flags(), "grace", "drain.handler")
+}
+
 // serve has its endpoints up before the store is opened, and closes them last.
 func (p *program) serve(ctx context.Context) error {
+	if p.service {
+		if err := toFolder(); err != nil {
+			return err
+		}
+	}
 	g, err := p.prepare()
 	if err != nil {
 		return err
@@ -71,15 +83,17 @@ func (p *program) serve(ctx context.Context) error {
 		return err
 	}
 	g.log.Info("serving", "endpoints", "http://"+endpoints.address(), "store", at.String())
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	endpoints.start(stop)
-	err = p.host(ctx, g, endpoints)
+	err = p.asService(ctx, g.started.Drain.Host+serviceSlack, g.log, func(ctx context.Context, enter func(service.Phase)) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		endpoints.start(stop)
+		return p.host(ctx, g, endpoints, enter)
+	})
 	return errors.Join(err, endpoints.close(errors.Is(err, host.ErrAborted)))
 }
 
 // host runs one from the opening of its store to the closing.
-func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) error {
+func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints, enter func(service.Phase)) error {
 	quiets, reloads := make(chan os.Signal, 1), make(chan os.Signal, 1) // not to die of one that comes before there is a host
 	if len(quietSignals) > 0 {
 		signal.Notify(quiets, quietSignals...)
@@ -93,9 +107,9 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) er
 	if s == nil {
 		return err
 	}
-	examining, enough := context.WithCancel(ctx)
-	var examined sync.WaitGroup
-	examined.Go(func() { p.warnOf(examining, s, g.log) })
+	beside, enough := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
+	var others sync.WaitGroup
+	others.Go(func() { p.warnOf(beside, s, g.log) })
 	err = g.run(ctx, s, g.hostConfig(), func(h *host.Host) (letGo func(), err error) {
 		if len(quiets) > 0 {
 			h.Quiet()
@@ -104,13 +118,14 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints) er
 		if err == nil {
 			err = g.show(endpoints, s, h.Handler())
 		}
+		others.Go(func() { follow(beside, h, enter) })
 		return letGo, err
 	})
 	enough()
 	if errors.Is(err, host.ErrAborted) {
 		return err // the store is not waited for: the process ends
 	}
-	examined.Wait()
+	others.Wait()
 	return errors.Join(err, s.Close())
 }
 

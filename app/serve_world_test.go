@@ -44,14 +44,22 @@ var endpointsIn = regexp.MustCompile(`endpoints=(http://\S+)`)
 // serve starts one and returns when its endpoints are up.
 func serve(t *testing.T, store string, args ...string) *served {
 	t.Helper()
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	return serveBy(t, "", nil, append([]string{"--store", store}, args...)...)
+}
+
+// serveBy starts one by a path of its program, this one where there is none, with more in its environment.
+func serveBy(t *testing.T, binary string, environ []string, args ...string) *served {
+	t.Helper()
+	if binary == "" {
+		var err error
+		if binary, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	args = append([]string{"serve", "--store", store, "--listen", "127.0.0.1:0"}, args...)
+	args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	p := &served{T: t, command: exec.Command(binary, args...), ended: make(chan struct{})}
 	p.command.Args[0] = "pawl" // what TestMain goes by
-	p.command.Env = append(os.Environ(), "PAWL_STORE=", "GORACE=atexit_sleep_ms=0")
+	p.command.Env = append(append(os.Environ(), "PAWL_STORE=", "GORACE=atexit_sleep_ms=0"), environ...)
 	stderr, err := p.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -65,18 +65,12 @@ func (n *notifier) run(done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
+			for len(n.entered) > 0 {
+				phase = n.enter(phase, <-n.entered)
+			}
 			return
 		case next := <-n.entered:
-			if next <= phase {
-				continue
-			}
-			phase = next
-			switch phase {
-			case Ready:
-				n.tell(daemon.SdNotifyReady + "\nSTATUS=takes jobs")
-			case Stopping:
-				n.tell(daemon.SdNotifyStopping + "\nSTATUS=drains\n" + extension(n.stop))
-			}
+			phase = n.enter(phase, next)
 		case <-extend.C:
 			if phase == Starting {
 				n.tell("STATUS=starts\n" + extension(extendBy))
@@ -87,8 +81,24 @@ func (n *notifier) run(done <-chan struct{}) {
 	}
 }
 
+// enter tells of a phase, once.
+func (n *notifier) enter(phase, next Phase) Phase {
+	if next <= phase {
+		return phase
+	}
+	switch next {
+	case Ready:
+		n.tell(daemon.SdNotifyReady + "\nSTATUS=takes jobs")
+	case Stopping:
+		n.tell(daemon.SdNotifyStopping + "\nSTATUS=drains\n" + extension(n.stop))
+	}
+	return next
+}
+
 // extension asks for more time.
-func extension(d time.Duration) string { return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()) }
+func extension(d time.Duration) string {
+	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds())
+}
 
 // tell sends one message. Where nobody listens that is no failure.
 func (n *notifier) tell(text string) {

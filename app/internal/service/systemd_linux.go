@@ -14,7 +14,9 @@ import (
 )
 
 // System is the service manager of this machine: systemd.
-func System() (Manager, error) { return systemd{folder: "/etc/systemd/system", control: "systemctl"}, nil }
+func System() (Manager, error) {
+	return systemd{folder: "/etc/systemd/system", control: "systemctl"}, nil
+}
 
 // systemd manages units by systemctl.
 type systemd struct {
