@@ -15,8 +15,6 @@ type (
 	text  = wire.Text
 )
 
-func list[T any](values []T) []T { return wire.List(values) }
-
 // endUnseen reports that nobody knows how long an attempt took: its host died.
 func endUnseen(a pawl.AttemptRecord) bool { return wire.EndUnseen(a) }
 

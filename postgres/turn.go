@@ -157,8 +157,6 @@ func linesOf(job *pawl.NewJob, kind int32) (l lines) {
 	return l
 }
 
-func (l lines) targets() []any { return []any{(*idColumn)(&l.order), (*idColumn)(&l.key), &l.kind} }
-
 // turnGiver lets the callers of a process share their work.
 type turnGiver struct {
 	turn   chan struct{} // holds a token while nobody gives turns

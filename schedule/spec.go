@@ -103,7 +103,7 @@ func parseEvery(text string) (int64, error) {
 // The fields of a cron spec, in order.
 var fieldNames = [...]string{"second", "minute", "hour", "day of month", "month", "day of week"}
 
-var parser = cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
+var parser = cron.MustNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
 	cron.DomL | cron.DowNth | cron.DowLast | cron.DowOrDom)
 
 // parseCron reads the fields one by one first, so that an error can name the one that is wrong.

@@ -40,8 +40,12 @@ func scanScheduleRow(rows *sql.Rows) (*desk.ScheduleRow, error) {
 
 func scheduleTargets(r *desk.ScheduleRow) []any {
 	return []any{
-		&r.ID, &r.Name, &r.Kind, saysColumn{&r.Schedule}, (*[]byte)(&r.Args), (*timeColumn)(&r.From), (*timeColumn)(&r.Until),
-		&r.Declared, &r.Fingerprint, jsonColumn{&r.Seen}, &r.Removed, &r.Paused, (*timeColumn)(&r.CreatedAt), (*timeColumn)(&r.ChangedAt),
+		&r.ID, &r.Name, &r.Kind,
+		saysColumn{&r.Schedule},
+		(*[]byte)(&r.Args), (*timeColumn)(&r.From), (*timeColumn)(&r.Until),
+		&r.Declared, &r.Fingerprint,
+		jsonColumn{&r.Seen},
+		&r.Removed, &r.Paused, (*timeColumn)(&r.CreatedAt), (*timeColumn)(&r.ChangedAt),
 		(*timeColumn)(&r.Next), (*timeColumn)(&r.DueAt), (*timeColumn)(&r.LastTick), (*idColumn)(&r.LastJob), (*timeColumn)(&r.LastSuccess),
 		&r.Fired, &r.MissedTicks, (*timeColumn)(&r.MissedAt), &r.SkippedTicks, (*timeColumn)(&r.SkippedAt), &r.Problem,
 	}
