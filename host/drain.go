@@ -104,6 +104,9 @@ func (h *Host) leave(begun time.Time) error {
 		return h.abandon()
 	}
 	err := h.closeSession(last)
+	if err != nil && h.aborted.Err() != nil { // while it was being closed
+		return h.abandon()
+	}
 	if left > 0 {
 		h.log.Warn("the shutdown ended before all was recorded; other hosts run these jobs again", "jobs", left)
 		return fmt.Errorf("drain: %d ended attempts could not be recorded", left)
