@@ -15,7 +15,7 @@ const (
 	selectDueSchedules = `select ` + scheduleColumns + ` from pawl_schedule s where s.due_at is not null and s.due_at <= ?1 order by s.due_at limit ?2`
 
 	selectOpenRuns = `select coalesce(max(j.session is null), 0), coalesce(max(j.session is not null), 0)
-from pawl_run r join pawl_job j on j.id = r.job_id where r.schedule = ?1 and r.check_at is not null`
+from pawl_run r indexed by pawl_run_schedule join pawl_job j on j.id = r.job_id where r.schedule = ?1 and r.check_at is not null`
 
 	insertTickRun = `insert into pawl_run (schedule, tick_at, manual, job_id, check_at) values (?1, ?2, ?3, ?4, ?5)`
 	trimRuns      = `delete from pawl_run where schedule = ?1 and id <= (select id from pawl_run where schedule = ?1 order by id desc limit 1 offset ?2)`
