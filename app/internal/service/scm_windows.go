@@ -41,7 +41,7 @@ func (c controlManager) Install(_ context.Context, d Definition) error {
 	}
 	return c.with(func(m *mgr.Mgr) error {
 		service, err := m.CreateService(d.Name, d.Program, mgr.Config{
-			DisplayName: d.Name, Description: d.Description, StartType: mgr.StartAutomatic, DelayedAutoStart: true, ServiceStartName: account(d),
+			DisplayName: d.Name, Description: d.Description, StartType: mgr.StartAutomatic, ServiceStartName: account(d),
 		}, d.Args...)
 		if errors.Is(err, windows.ERROR_SERVICE_EXISTS) || errors.Is(err, windows.ERROR_DUPLICATE_SERVICE_NAME) {
 			return alreadyInstalled(d.Name)
@@ -60,17 +60,20 @@ func (c controlManager) Install(_ context.Context, d Definition) error {
 // setUp says what happens after a failure, also where the process ended in order, and how long a shutdown of Windows waits.
 func setUp(service *mgr.Service, d Definition) error {
 	again := mgr.RecoveryAction{Type: mgr.ServiceRestart, Delay: RestartAfter}
-	if err := service.SetRecoveryActions([]mgr.RecoveryAction{again, again, again}, uint32((24 * time.Hour).Seconds())); err != nil {
-		return fmt.Errorf("set recovery: %w", err)
-	}
-	if err := service.SetRecoveryActionsOnNonCrashFailures(true); err != nil {
-		return fmt.Errorf("set recovery: %w", err)
-	}
 	patience := uint32(d.Stop.Milliseconds()) // SERVICE_PRESHUTDOWN_INFO
-	if err := windows.ChangeServiceConfig2(service.Handle, windows.SERVICE_CONFIG_PRESHUTDOWN_INFO, (*byte)(unsafe.Pointer(&patience))); err != nil {
-		return fmt.Errorf("set the time for a shutdown: %w", err)
+	return errors.Join(
+		known("restart after a failure", service.SetRecoveryActions([]mgr.RecoveryAction{again, again, again}, uint32((24*time.Hour).Seconds()))),
+		known("restart after an exit with an error", service.SetRecoveryActionsOnNonCrashFailures(true)),
+		known("time for a shutdown", windows.ChangeServiceConfig2(service.Handle, windows.SERVICE_CONFIG_PRESHUTDOWN_INFO, (*byte)(unsafe.Pointer(&patience)))),
+	)
+}
+
+// known passes over a setting that the service manager has never heard of. That of every Windows has; that of Wine has not.
+func known(setting string, err error) error {
+	if err == nil || errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("set %s: %w", setting, err)
 }
 
 func (c controlManager) Uninstall(ctx context.Context, name string) error {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -59,7 +60,7 @@ func TestUnitPassesVerify(t *testing.T) {
 	d := definition()
 	d.Program = program
 	path := filepath.Join(t.TempDir(), "pawl.service")
-	if err := write(path, d.Unit()); err != nil {
+	if err := os.WriteFile(path, []byte(d.Unit()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput()

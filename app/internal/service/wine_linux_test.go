@@ -1,0 +1,153 @@
+package service
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// prng stands in for a library that Wine 8 has not, and that every Go program for Windows needs.
+const prng = `#include <windows.h>
+BOOLEAN WINAPI SystemFunction036(PVOID, ULONG);
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE p, SIZE_T n) { return SystemFunction036(p, (ULONG)n); }
+`
+
+// The life of a Windows service, under Wine, which is no proof of Windows: installed, started, ready, stopped, removed.
+func TestWindowsService(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it builds a program and boots a Windows")
+	}
+	for _, tool := range []string{"wine", "wineserver", "x86_64-w64-mingw32-gcc"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed: the Windows service is not tried")
+		}
+	}
+	folder := t.TempDir()
+	w := &windows{T: t, environ: append(os.Environ(), "WINEPREFIX="+filepath.Join(folder, "prefix"), "WINEDEBUG=-all")}
+	drive := filepath.Join(folder, "prefix", "drive_c")
+	source := filepath.Join(folder, "prng.c")
+	if err := os.WriteFile(source, []byte(prng), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = w.command(ctx, "wineserver", "--kill").Run()
+		_ = w.command(ctx, "wineserver", "--wait").Run()
+	})
+	w.must("wine", "wineboot", "--init")
+	w.must("x86_64-w64-mingw32-gcc", "-shared", "-o", filepath.Join(drive, "windows", "system32", "bcryptprimitives.dll"), source, "-ladvapi32")
+	build := w.command(t.Context(), "go", "build", "-o", filepath.Join(drive, "pawl", "pawl.exe"), "../../../cmd/pawl")
+	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build for Windows: %v\n%s", err, out)
+	}
+	running, stop := context.WithCancel(t.Context())
+	shell := w.command(running, "wine", "cmd.exe") // services last as long as a session; it waits for what is typed
+	typed, err := shell.StdinPipe()
+	if err == nil {
+		err = shell.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); _ = typed.Close(); _ = shell.Wait() })
+
+	address := freeAddress(t)
+	w.pawl("0", "install", "--listen", address)
+	w.pawl("5", "install", "--listen", address)
+	w.pawl("8", "status")
+	w.pawl("0", "start")
+	if out := w.pawl("0", "status"); !strings.Contains(out, "runs") {
+		t.Errorf("its status is %s", out)
+	}
+	response, err := (&http.Client{Timeout: 10 * time.Second}).Get("http://" + address + "/healthz/ready")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "Healthy" {
+		t.Errorf("it is %q, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(drive, "pawl", "pawl.db")); err != nil {
+		t.Errorf("its store is not beside its program: %v", err)
+	}
+	w.pawl("0", "stop")
+	w.pawl("8", "status")
+	w.pawl("0", "uninstall")
+	w.pawl("3", "status")
+}
+
+// windows is a Windows under Wine.
+type windows struct {
+	*testing.T
+	environ []string
+}
+
+func (w *windows) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Env = w.environ
+	command.WaitDelay = 5 * time.Second
+	return command
+}
+
+func (w *windows) must(name string, args ...string) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 3*time.Minute)
+	defer cancel()
+	if out, err := w.output(w.command(ctx, name, args...)); err != nil {
+		w.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// output runs a command and returns what it says. It goes through a file: processes that Wine leaves behind hold it open.
+func (w *windows) output(command *exec.Cmd) (string, error) {
+	w.Helper()
+	file, err := os.CreateTemp(w.TempDir(), "out")
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer file.Close()
+	command.Stdout, command.Stderr = file, file
+	failure := command.Run()
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(text), failure
+}
+
+// pawl runs a command of service and checks its exit status.
+func (w *windows) pawl(status string, args ...string) string {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
+	defer cancel()
+	args = append([]string{`C:\pawl\pawl.exe`, "service"}, args...)
+	out, err := w.output(w.command(ctx, "wine", append(args, "--name", "pawl")...))
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != status {
+		w.Fatalf("%v: exit status %s, want %s\n%s", args, got, status, out)
+	}
+	return out
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
