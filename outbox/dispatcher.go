@@ -33,9 +33,8 @@ type DispatcherConfig struct {
 	Poll time.Duration
 	// Tries is the claim at which a message that cannot be dispatched dies. Default 10.
 	Tries int
-	// Keep is how long messages that were dispatched, or died, stay in the box: for as long a repeat of their id is
-	// recognised there, and they can be sent again should the store have to be restored from a backup. Default 24 hours;
-	// negative keeps them for good.
+	// Keep is how long the rows of messages that were dispatched, or died, stay in the box, without their contents: for as
+	// long a repeat of their id is recognised there. Default 24 hours; negative keeps them for good.
 	Keep time.Duration
 	// Off leaves the messages where they are; only what is over-age is purged. Box.SwitchOff is for all dispatchers.
 	Off bool
