@@ -116,7 +116,9 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints, en
 		}
 		letGo, err = runOperations(ctx, s, g.log)
 		if err == nil {
-			err = g.show(endpoints, s, h.Handler())
+			counted := &gauges{downstreams: p.options.Downstreams}
+			others.Go(func() { counted.run(beside, s, g.log) })
+			err = g.show(endpoints, s, counted.beside(h.Handler()))
 		}
 		others.Go(func() { follow(beside, h, enter) })
 		return letGo, err

@@ -39,6 +39,16 @@ func serveLife(t *testing.T, store string) {
 		t.Errorf("host list: %s", list)
 	}
 
+	// The store is looked at when the host starts, and then now and again.
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		metrics := p.get("/metrics")
+		if strings.Contains(metrics, `pawl_queue_oldest_ready_seconds{queue="2-default"}`) && strings.Contains(metrics, "\npawl_dead_letters_open 0\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("metrics say nothing of the store: %s", metrics)
+		}
+	}
 	p.signal(syscall.SIGUSR1)
 	p.becomes(isUnhealthy)
 	p.signal(syscall.SIGUSR1)
