@@ -100,6 +100,7 @@ func groups() []group {
 		{"Jobs", jobPromises()},
 		{"Cancel", cancelPromises()},
 		{"JobActs", jobActPromises()},
+		{"Acts", actPromises()},
 	}
 }
 

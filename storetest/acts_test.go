@@ -1,0 +1,78 @@
+package storetest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pawljobs/pawl"
+)
+
+// The table of acts has every Action of the root package, and what it leaves to another case is one.
+func TestTableOfActsIsWhole(t *testing.T) {
+	t.Parallel()
+	in := map[pawl.Action]bool{}
+	cases := map[string]bool{}
+	for _, g := range groups() {
+		for _, p := range g.promises {
+			cases[g.name+"/"+p.name] = true
+		}
+	}
+	for _, a := range acts() {
+		in[a.action] = true
+		if (a.lacking == nil) == (a.elsewhere == "") {
+			t.Errorf("%s: either lacking or elsewhere has to say what becomes of it", a.name("not there"))
+		}
+		if a.elsewhere != "" && !cases[a.elsewhere] {
+			t.Errorf("%s: there is no case %q", a.name("not there"), a.elsewhere)
+		}
+	}
+	all := actions(t)
+	if len(all) < 25 {
+		t.Errorf("only %d actions were found: does the check still see them?", len(all))
+	}
+	for name, action := range all {
+		if !in[action] {
+			t.Errorf("pawl.%s is not in the table", name)
+		}
+	}
+}
+
+// actions reads the constants of type Action in the root package.
+func actions(t *testing.T) map[string]pawl.Action {
+	t.Helper()
+	files, err := filepath.Glob("../*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]pawl.Action{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, is := n.(*ast.ValueSpec)
+			if kind, named := ast.Expr(nil), false; is {
+				kind = spec.Type
+				if ident, ok := kind.(*ast.Ident); ok {
+					named = ident.Name == "Action"
+				}
+				if named && len(spec.Values) == 1 {
+					if value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value); err == nil {
+						found[spec.Names[0].Name] = pawl.Action(value)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
