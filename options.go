@@ -75,7 +75,7 @@ func RunAt(t time.Time) Option {
 func MaxTries(n int) Option {
 	return func(d *dispatch) {
 		if n < 1 {
-			d.refuse("max tries", n, "must be at least 1")
+			d.refuse("max tries", n, "must be at least 1 and at most 2147483647")
 		}
 		d.policy.MaxTries = n
 	}

@@ -114,7 +114,7 @@ func (p Policy) check() error {
 	}
 	switch {
 	case p.MaxTries < 0 || p.MaxTries > math.MaxInt32:
-		return &FieldError{"max tries", p.MaxTries, "must be at least 1"}
+		return &FieldError{"max tries", p.MaxTries, "must be at least 1 and at most 2147483647"}
 	case p.Backoff != nil && len(p.Backoff) == 0:
 		return &FieldError{"backoff", "[]", "must have at least one delay"}
 	case len(p.Backoff) > maxDelays:

@@ -133,7 +133,10 @@ func TestMethodsAndPaths(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/", "/api", "/api/v2/jobs", "/api/v1/nothing", "/api/v1/jobs/", "/api/v1//jobs", "/api/v1/../jobs", "/api/v1/queues//clear"} {
-		w.refused(w.ask(api.RoleAdmin, http.MethodGet, path, ""), http.StatusNotFound, "no_route")
+		p := w.refused(w.ask(api.RoleAdmin, http.MethodGet, path, ""), http.StatusNotFound, "no_route")
+		if want := "there is no " + path + ": see"; !strings.HasPrefix(fmt.Sprint(p["detail"]), want) {
+			t.Errorf("%s: %v, want %q", path, p["detail"], want)
+		}
 	}
 	if answer := w.ask(api.RoleViewer, http.MethodGet, "/api/v1/", ""); answer.StatusCode != 200 || answer.object(t)["role"] != "viewer" {
 		t.Errorf("the root answers %s: %s", answer.Status, answer.body)

@@ -264,6 +264,10 @@ func readAnswer(r route, at string, response *http.Response, answer []byte) ([]b
 	if kind == "" {
 		kind = "no content type"
 	}
+	where := "check the address, and what stands before the server"
+	if response.StatusCode == http.StatusNotFound {
+		where += "; a server for which no token is configured has no API"
+	}
 	return nil, &unreached{status: response.StatusCode, after: after, err: fmt.Errorf(
-		"%s %s: status %s with %s is no answer of Pawl's API: check the address, and what stands before the server", r.method, at, response.Status, kind)}
+		"%s %s: status %s with %s is no answer of Pawl's API: %s", r.method, at, response.Status, kind, where)}
 }

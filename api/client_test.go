@@ -99,7 +99,8 @@ func TestWrongServers(t *testing.T) {
 		answer http.HandlerFunc
 		says   string
 	}{
-		"HTML": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Welcome</html>") }, "200 OK with text/html is no answer"},
+		"no API": {func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, "a server for which no token is configured has no API"},
+		"HTML":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Welcome</html>") }, "200 OK with text/html is no answer"},
 		"a proxy": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "<html>no upstream</html>", http.StatusBadGateway)
 		}, "502 Bad Gateway with text/plain is no answer"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pawljobs/pawl"
 )
@@ -69,6 +70,9 @@ func decodeValue(place string, raw []byte, into reflect.Value) error {
 }
 
 func decodeLeaf(place string, raw []byte, into reflect.Value) error {
+	if !utf8.Valid(raw) { // package encoding/json would make other text of it
+		return &pawl.FieldError{Field: spoken(place), Value: cutText(string(raw), maxValue), Rule: "must be valid UTF-8"}
+	}
 	err := json.Unmarshal(raw, into.Addr().Interface())
 	if err == nil {
 		return nil

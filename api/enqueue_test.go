@@ -104,6 +104,9 @@ func TestNewJobsAreChecked(t *testing.T) {
 	for fields, want := range map[string]error{
 		`"kind":"","args":{}`:                                                        kind("", `{}`),
 		`"args":{}`:                                                                  kind("", `{}`),
+		"\"kind\":\"a\xff\",\"args\":{}":                                             nil,
+		"\"kind\":\"a\",\"args\":{},\"tags\":[\"\xc3\"]":                             nil,
+		"\"kind\":\"a\",\"args\":\"\xff\"":                                           kind("a", "\"\xff\""),
 		`"kind":"a\nb","args":{}`:                                                    kind("a\nb", `{}`),
 		`"kind":"a","args":{},"queue":""`:                                            kind("a", `{}`, pawl.InQueue("")),
 		`"kind":"a","args":{},"max_tries":0`:                                         kind("a", `{}`, pawl.MaxTries(0)),

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"reflect"
 	"slices"
@@ -180,7 +181,7 @@ func (h *Handler) mount(table []served) {
 			h.refuseStranger(w, r)
 			return
 		}
-		h.refuse(w, r, &Error{Status: http.StatusNotFound, Code: codeNoRoute, Detail: fmt.Sprintf("there is no %s: see %s/openapi.json", r.URL.Path, prefix)})
+		h.refuse(w, r, &Error{Status: http.StatusNotFound, Code: codeNoRoute, Detail: fmt.Sprintf("there is no %s: see %s/openapi.json", asked(r), prefix)})
 	})
 }
 
@@ -255,6 +256,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = at(r, "/") // the mux would answer with a redirect
 	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// asked is the path of the request as the client has sent it.
+func asked(r *http.Request) string {
+	if sent, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		return sent.Path
+	}
+	return r.URL.Path
 }
 
 func at(r *http.Request, path string) *http.Request {

@@ -207,3 +207,21 @@ func TestActsFromAfar(t *testing.T) {
 		t.Errorf("unencrypted: status %d\n%s", code, talk)
 	}
 }
+
+// A command that needs the store itself says where to run it.
+func TestSchedulesFromAfar(t *testing.T) {
+	t.Parallel()
+	f := setupFar(t)
+	if _, talk, code := f.pawl(api.RoleAdmin, f.server.URL, "schedule", "list"); code != 1 || !strings.Contains(talk, "run this where the store is") {
+		t.Errorf("status %d, and it says %q", code, talk)
+	}
+}
+
+// The name of a token is one that a configuration can have.
+func TestTokenName(t *testing.T) {
+	t.Parallel()
+	f := setupFar(t)
+	if _, talk, code := f.pawl(api.RoleAdmin, f.local, "token", "new", "bad!"); code != exitUsage || !strings.Contains(talk, `invalid token name "bad!"`) {
+		t.Errorf("status %d, and it says %q", code, talk)
+	}
+}

@@ -30,7 +30,7 @@ func (p *program) onSchedules(work func(ctx context.Context, s pawl.Schedules, a
 	return p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		schedules, ok := s.(pawl.Schedules)
 		if !ok {
-			return fmt.Errorf("schedules: %w", pawl.ErrUnsupported)
+			return errors.New("schedules cannot be reached through a server's API: run this where the store is")
 		}
 		return work(ctx, schedules, args)
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/app/internal/service"
 	"github.com/pawljobs/pawl/host"
 	"github.com/pawljobs/pawl/ops"
@@ -77,6 +78,9 @@ func (p *program) serve(ctx context.Context) error {
 	at, err := p.target()
 	if err != nil {
 		return err
+	}
+	if at.Engine == config.Remote { // before an endpoint says that it serves
+		return notOwn(at)
 	}
 	endpoints, err := openEndpoints(ctx, g.started.Listen, g.log)
 	if err != nil {

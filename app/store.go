@@ -71,8 +71,7 @@ func (p *program) openLogging(ctx context.Context, access access, log *slog.Logg
 		return nil, err
 	}
 	if at.Engine == config.Remote {
-		return nil, withStatus(exitUsage, fmt.Errorf(
-			"%s is the API of a server: this works on a store itself, such as sqlite:PATH or postgres://USER@HOST/DATABASE", at))
+		return nil, notOwn(at)
 	}
 	c, connection := settings.Picked(), connectionOf(settings)
 	leave := access == existing || access == forHost && !c.Migrate
@@ -90,6 +89,12 @@ func (p *program) openLogging(ctx context.Context, access access, log *slog.Logg
 	return opened(sqlite.Open(ctx, at.At, sqlite.Config{
 		Connection: connection.Name, Policy: connection.Policy, History: c.History, Retention: c.Retention, NoMigrate: leave, Logger: log,
 	}))
+}
+
+// notOwn refuses a server's API where the store itself is needed.
+func notOwn(at config.Target) error {
+	return withStatus(exitUsage, fmt.Errorf(
+		"%s is the API of a server: this works on a store itself, such as sqlite:PATH or postgres://USER@HOST/DATABASE", at))
 }
 
 // opened is a store, or nil: not an interface that holds a nil pointer.

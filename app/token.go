@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/pawljobs/pawl/api"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/spf13/cobra"
 )
 
@@ -26,6 +27,9 @@ goes to standard error.
 	addFlag(command.Flags(), &role, "role", "ROLE", "enqueue, viewer, operator or admin (default operator)", oneOf(api.RoleEnqueue, api.RoleViewer, api.RoleOperator, api.RoleAdmin))
 	completes(command, "role", api.RoleEnqueue, api.RoleViewer, api.RoleOperator, api.RoleAdmin)
 	command.RunE = p.doing(func(_ context.Context, args []string) error {
+		if err := config.CheckEntry("token name", args[0]); err != nil { // it is to stand in a configuration
+			return err
+		}
 		secret, token, err := api.NewToken(args[0], role)
 		if err != nil {
 			return err

@@ -189,6 +189,7 @@ func TestRefused(t *testing.T) {
 		"a missing secret":     {"sinks:\n  chat: {url_file: nowhere}\n", "sinks.chat.url_file: "},
 		"a size":               {"http_request: {max_response: 2GiB}\n", "is no size"},
 		"token":                {"api: {tokens: {ci: {role: root, hash: abc}}}\n", `api.tokens.ci.role: "root"`},
+		"no UTF-8":             {"host: {name: \"a\xff\"}\n", "pawl.yaml: it is no valid UTF-8"},
 		"a NUL":                {"listen: \"a\\0b\"\n", "listen: "},
 	} {
 		_, err := config.Load(config.Sources{File: file(t, "pawl.yaml", row.yaml), BuiltIn: true})
@@ -197,6 +198,15 @@ func TestRefused(t *testing.T) {
 		} else if strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: a secret is shown: %v", name, err)
 		}
+	}
+}
+
+// Editors on Windows begin a file with a byte order mark.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	settings, err := config.Load(config.Sources{File: file(t, "pawl.yaml", "\ufefflisten: 127.0.0.1:1\n"), BuiltIn: true})
+	if err != nil || settings.Listen != "127.0.0.1:1" {
+		t.Errorf("listen is %q, %v", settings.Listen, err)
 	}
 }
 

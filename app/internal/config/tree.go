@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pawljobs/pawl"
 )
 
 // Origin is where a value comes from.
@@ -57,6 +59,14 @@ var secretType = reflect.TypeFor[Secret]()
 var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
 const entryRule = "must have 1 to 63 letters, digits, hyphens and underscores"
+
+// CheckEntry refuses a name that no entry of a map can have.
+func CheckEntry(field, name string) error {
+	if !entryName.MatchString(name) {
+		return &pawl.FieldError{Field: field, Value: name, Rule: entryRule}
+	}
+	return nil
+}
 
 // set changes the leaf at a path. The path has been found to be one.
 func (s *Settings) set(path []string, value reflect.Value, from Origin) {

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -16,6 +18,11 @@ import (
 // yaml takes the settings of a file. Of its text, errors show keys and never what stands behind them.
 func (l *loader) yaml(name string, text []byte) {
 	l.inlined = map[string]bool{}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as editors on Windows put it
+	if !utf8.Valid(text) {
+		l.wrong(Origin{From: name}, "", "it is no valid UTF-8")
+		return
+	}
 	if tooDeep(text) {
 		l.wrong(Origin{From: name}, "", "it is nested too deeply to be a configuration")
 		return
