@@ -233,3 +233,13 @@ func TestCase30HourlyIsHourly(t *testing.T) {
 		}
 	}
 }
+
+// Asked in the second pass of a repeated hour, what was in the first is over.
+func TestCase30AskedInTheSecondPass(t *testing.T) {
+	t.Parallel()
+	second := time.Date(2026, 11, 1, 6, 10, 0, 0, time.UTC) // 01:10 for the second time
+	want := time.Date(2026, 11, 2, 6, 30, 0, 0, time.UTC)   // 01:30 of the next day
+	if got := parse(t, "30 1 * * *", "America/New_York").Next(second); !got.Equal(want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
