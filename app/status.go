@@ -67,6 +67,8 @@ func (p *program) remedy(t ops.Trouble) string {
 		return call("alerts forget %s", t.Subject)
 	case ops.AlertsLate, ops.LogOnly:
 		return call("alerts list")
+	case ops.OperationPaused, ops.OperationUnderway:
+		return call("op show %s", t.Subject)
 	case ops.QueuePaused:
 		return call("queue resume %s", t.Subject)
 	case ops.ScheduleStuck, ops.ScheduleLate, ops.ScheduleOverdue, ops.ScheduleUnserved, ops.ScheduleUndeclared:

@@ -33,7 +33,7 @@ const alertsLate = 15 * time.Minute
 // Trouble is one thing that is not well, or that is good to know.
 type Trouble struct {
 	What    What
-	Subject string // the host, queue, kind, sink or group that it is about; empty where it is about none
+	Subject string // the host, queue, kind, sink, group or operation that it is about; empty where it is about none
 	Text    string // a sentence without its full stop
 }
 
@@ -57,6 +57,8 @@ const (
 	OpenFailures     What = "open-failures"     // dead letters wait for a decision
 
 	// Good to know; these do not make a status bad.
+	OperationPaused    What = "operation-paused"  // its letters wait until somebody resumes or stops it
+	OperationUnderway  What = "operation-running" // letters that wait for a decision may be in its hands
 	QueuePaused        What = "queue-paused"
 	KindOff            What = "kind-off"
 	KindUnknown        What = "kind-unknown"   // a switch is set of a kind that no host has registered and of which no job waits
@@ -78,6 +80,8 @@ type Status struct {
 	LastHour int // of the open failures
 	Sinks    []pawl.SinkView
 	Switches pawl.Switches
+	// Operations are those that have not ended, the newest first; none where the source keeps none.
+	Operations []pawl.Operation
 	// Schedules are all there are, by name; none where the source keeps none.
 	Schedules []pawl.ScheduleView
 }
@@ -94,8 +98,8 @@ type QueueStatus struct {
 // Well reports that nothing needs doing.
 func (s Status) Well() bool { return len(s.Troubles) == 0 }
 
-// StatusSource is what a status is made from: a part of pawl.Operator. Where it is a pawl.Schedules too, the schedules
-// are looked at.
+// StatusSource is what a status is made from: a part of pawl.Operator. Where it is a pawl.Operations or a pawl.Schedules
+// too, those are looked at.
 type StatusSource interface {
 	QueueHeads(ctx context.Context) ([]pawl.QueueHead, error)
 	Hosts(ctx context.Context) ([]pawl.HostView, error)
@@ -130,6 +134,7 @@ func ReadStatus(ctx context.Context, source StatusSource, o StatusOptions) (Stat
 		{"switches", func() (err error) { s.Switches, err = source.Switches(ctx); return err }},
 		{"open failures", func() (err error) { s.Failures, err = source.LetterGroups(ctx, open, o.Groups); return err }},
 		{"failures of the last hour", func() (err error) { s.LastHour, err = source.CountLetters(ctx, recent); return err }},
+		{"operations", func() (err error) { s.Operations, err = openOperations(ctx, source); return err }},
 		{"schedules", func() (err error) { s.Schedules, err = readSchedules(ctx, source); return err }},
 		{"alerts", func() (err error) { s.Sinks, err = source.Sinks(ctx); return err }},
 	} {
@@ -152,6 +157,7 @@ func (s *Status) judge(heads []pawl.QueueHead, wait time.Duration) {
 	s.judgeSchedules(live, wait)
 	s.judgeAlerts()
 	s.judgeFailures()
+	s.noteOperations()
 	s.noteSwitches(heads)
 }
 
@@ -233,6 +239,29 @@ func waitFor(n int) string {
 		return "1 dead letter waits for a decision"
 	}
 	return fmt.Sprintf("%d dead letters wait for a decision", n)
+}
+
+// openOperations reads those that have not ended, of a store that keeps any. Nobody looks through more than a few.
+func openOperations(ctx context.Context, source StatusSource) ([]pawl.Operation, error) {
+	store, ok := source.(pawl.Operations)
+	if !ok {
+		return nil, nil
+	}
+	found, err := store.Operations(ctx, pawl.OperationFilter{
+		State: []pawl.OperationState{pawl.OperationProbing, pawl.OperationRunning, pawl.OperationPaused},
+	}, pawl.Page{Limit: 20})
+	return found.Operations, err
+}
+
+// noteOperations says who has letters in hand already, so that nobody begins a second time.
+func (s *Status) noteOperations() {
+	for _, o := range s.Operations {
+		what, how := OperationUnderway, "goes on"
+		if o.State == pawl.OperationPaused {
+			what, how = OperationPaused, "is paused"
+		}
+		s.note(what, o.ID.String(), "operation %s (%s, by %s) %s: %d of its %s wait", o.ID, o.Action, o.Who, how, o.Waiting(), some(o.Letters, "letter"))
+	}
 }
 
 func (s *Status) noteSwitches(heads []pawl.QueueHead) {

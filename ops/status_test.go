@@ -154,3 +154,49 @@ func TestStatusOfAStoreThatIsAway(t *testing.T) {
 		t.Errorf("negative wait: error is %v", err)
 	}
 }
+
+type operations interface{ pawl.Operations }
+
+// working is a store that keeps operations.
+type working struct {
+	answers
+	operations
+	asked pawl.OperationFilter
+}
+
+func (w *working) Operations(_ context.Context, filter pawl.OperationFilter, _ pawl.Page) (pawl.OperationPage, error) {
+	w.asked = filter
+	return pawl.OperationPage{Operations: []pawl.Operation{
+		{ID: pawl.ID{1}, Action: pawl.ActionRedrive, Who: "ada", State: pawl.OperationRunning, Letters: 600, Done: 100, Refused: 20},
+		{ID: pawl.ID{2}, Action: pawl.ActionResolve, Who: "kim", State: pawl.OperationPaused, Letters: 1},
+	}}, w.ask()
+}
+
+// Letters that somebody has in hand already are no news to act on.
+func TestStatusOfOperations(t *testing.T) {
+	t.Parallel()
+	source := &working{answers: answers{sinks: []pawl.SinkView{{Name: "mail"}}}}
+	status, err := ops.ReadStatus(t.Context(), source, ops.StatusOptions{})
+	if err != nil || !status.Well() {
+		t.Fatalf("troubles are %+v, %v", status.Troubles, err)
+	}
+	if got, want := whats(status.Notes), []ops.What{ops.OperationUnderway, ops.OperationPaused}; !slices.Equal(got, want) {
+		t.Fatalf("notes are %v, want %v", got, want)
+	}
+	want := "operation 01000000-0000-0000-0000-000000000000 (redrive, by ada) goes on: 480 of its 600 letters wait"
+	if got := status.Notes[0].Text; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if slices.ContainsFunc(source.asked.State, pawl.OperationState.Ended) || len(source.asked.State) != 3 {
+		t.Errorf("operations were asked for that are %v", source.asked.State)
+	}
+	for n := 1; ; n++ {
+		source := &working{answers: answers{fail: n}}
+		if _, err := ops.ReadStatus(t.Context(), source, ops.StatusOptions{}); err == nil {
+			if n != 8 {
+				t.Errorf("%d questions were asked, want 7", n-1)
+			}
+			break
+		}
+	}
+}
