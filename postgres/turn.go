@@ -37,8 +37,12 @@ select 0, null, null, null, null, false from me where mine union all select n, j
 	selectLimits = `select l.kind, n.text, l.source, l.value from {s}.kind_limit l join {s}.name n on n.id = l.kind order by l.kind, l.source`
 	selectRates  = `select kind, tokens, counted_at, next_at, now() from {s}.rate`
 
-	leaveLines = `delete from {s}.turn t using unnest($1::uuid[]) u (id)
-where t.job_id = u.id and not exists (select 1 from {s}.job j where j.id = u.id) returning t.okey, t.lkey, t.kind`
+	// The place tells this life of a job from its next one, under the same id: a row that somebody has put there meanwhile stays.
+	leaveLines = `with ended as materialized (
+  select t.job_id, t.place from unnest($1::uuid[]) u (id) join {s}.turn t on t.job_id = u.id
+  where not exists (select 1 from {s}.job j where j.id = u.id)
+)
+delete from {s}.turn t using ended e where t.job_id = e.job_id and t.place = e.place returning t.okey, t.lkey, t.kind`
 
 	behindOrder = `case when t.lkey is not null then 1 when t.kind is not null then 2 else 3 end`
 	returnStand = ` returning t.job_id, t.place, t.okey, t.lkey, t.kind, t.stage, t.pending`
