@@ -60,17 +60,19 @@ func actions(t *testing.T) map[string]pawl.Action {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, is := n.(*ast.ValueSpec)
-			if kind, named := ast.Expr(nil), false; is {
-				kind = spec.Type
-				if ident, ok := kind.(*ast.Ident); ok {
-					named = ident.Name == "Action"
-				}
-				if named && len(spec.Values) == 1 {
-					if value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value); err == nil {
-						found[spec.Names[0].Name] = pawl.Action(value)
-					}
-				}
+			if !is || len(spec.Values) != 1 {
+				return true
 			}
+			kind, named := spec.Type.(*ast.Ident)
+			literal, written := spec.Values[0].(*ast.BasicLit)
+			if !named || kind.Name != "Action" || !written {
+				return true
+			}
+			value, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[spec.Names[0].Name] = pawl.Action(value)
 			return true
 		})
 	}

@@ -139,7 +139,7 @@ func sinkAct() act {
 
 // named is a schedule of this name.
 func (f *fixture) named(name, spec string) pawl.Schedule {
-	return f.hourly(func(s *pawl.Schedule) { s.Name, s.Spec, s.Overlap = name, spec, pawl.OverlapAllow })
+	return f.hourly(func(s *pawl.Schedule) { s.Name, s.Spec = name, spec })
 }
 
 func scheduleActs() []act {
@@ -184,6 +184,10 @@ func scheduleActs() []act {
 		on(act{action: pawl.ActionPause, from: "1h", to: "1h, paused"}, true, func(f *fixture, s Store, name string) error {
 			return s.PauseSchedule(f.ctx, name, true, operator("table"))
 		}),
+		on(act{action: pawl.ActionRunNow, from: "1h", to: "1h, with a job", again: pawl.ErrConflict}, true, func(f *fixture, s Store, name string) error {
+			_, err := s.RunSchedule(f.ctx, name, operator("table"))
+			return err
+		}),
 		on(act{action: pawl.ActionDelete, from: "1h", to: "gone", again: pawl.ErrNotFound}, true, func(f *fixture, s Store, name string) error {
 			return s.DeleteSchedule(f.ctx, name, operator("table"))
 		}),
@@ -197,7 +201,7 @@ func (f *fixture) stateOfSchedule(name string) string {
 		return "gone"
 	}
 	f.ok("schedule", err)
-	return view.Spec + map[bool]string{true: ", paused"}[view.Paused]
+	return view.Spec + map[bool]string{true: ", paused"}[view.Paused] + map[bool]string{true: ", with a job"}[len(view.Runs) == 1]
 }
 
 func operationActs() []act {

@@ -16,7 +16,8 @@
 // Every case is named after the promise that it checks, and cases about one subject lie in one file, so the package
 // can be read as the store's contract: enqueue.go, claim.go and order.go for the way in and out, fence.go and settle.go
 // for the end of reservations, session.go, start.go and crash.go for what becomes of jobs whose host died, death.go,
-// letters.go, moves.go, redrive.go and alerts.go for the dead, controls.go and jobs.go for operators. Where the
+// letters.go, moves.go, redrive.go and alerts.go for the dead, controls.go and jobs.go for operators, and acts.go is the table of
+// what becomes of each of their operations in each trouble. Where the
 // contract left a detail open, the case's comment says what was chosen.
 //
 // Time is the store's own, so the suite never sleeps: it asks the harness to move every stored time into the past
