@@ -72,8 +72,8 @@ func (p *program) watchDrain(ctx context.Context, s store, asked pawl.HostView, 
 	said := ""
 	for began := time.Now(); ; {
 		hosts, err := s.Hosts(ctx)
-		if err != nil {
-			return err
+		if err != nil { // through the API of the very host that leaves, it is how this ends
+			return fmt.Errorf("whether host %s (session %d) has left cannot be seen: %w", asked.Name, asked.Session, err)
 		}
 		i := slices.IndexFunc(hosts, func(h pawl.HostView) bool { return h.Session == asked.Session })
 		if i < 0 {

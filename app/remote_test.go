@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawljobs/pawl"
@@ -222,6 +224,31 @@ func TestTokenName(t *testing.T) {
 	t.Parallel()
 	f := setupFar(t)
 	if _, talk, code := f.pawl(api.RoleAdmin, f.local, "token", "new", "bad!"); code != exitUsage || !strings.Contains(talk, `invalid token name "bad!"`) {
+		t.Errorf("status %d, and it says %q", code, talk)
+	}
+}
+
+// The host that is watched may be the one through which it is watched.
+func TestDrainOfTheServerItself(t *testing.T) {
+	t.Parallel()
+	f := setupFar(t)
+	if _, err := f.store.OpenSession(t.Context(), pawl.HostInfo{Name: "far-1"}); err != nil {
+		t.Fatal(err)
+	}
+	var gone atomic.Bool
+	handler := f.server.Config.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if gone.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		handler.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/drain") {
+			gone.Store(true)
+		}
+	}))
+	t.Cleanup(server.Close)
+	_, talk, code := f.pawl(api.RoleOperator, server.URL, "host", "drain", "far-1", "--watch", "--reason", "x")
+	if code != 1 || !strings.Contains(talk, "is asked to end") || !strings.Contains(talk, "whether host far-1 (session 1) has left cannot be seen: ") {
 		t.Errorf("status %d, and it says %q", code, talk)
 	}
 }
