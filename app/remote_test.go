@@ -91,6 +91,21 @@ func (f far) die(n int) []pawl.ID {
 	return ids
 }
 
+// schedule adds a schedule whose kind no host runs any more.
+func (f far) schedule(name, kind string) {
+	f.Helper()
+	session, err := f.store.OpenSession(f.Context(), pawl.HostInfo{Name: "gone", Kinds: []string{kind}})
+	if err == nil {
+		err = f.store.CloseSession(f.Context(), session)
+	}
+	if err == nil {
+		err = f.store.AddSchedule(f.Context(), pawl.Schedule{Name: name, Spec: "@daily", Kind: kind}, pawl.By{Who: "kim", Door: "library"})
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
 // What a command prints, says and ends with is the same over the network as beside the store.
 func TestFarAsNear(t *testing.T) {
 	t.Parallel()
@@ -102,6 +117,10 @@ func TestFarAsNear(t *testing.T) {
 	}
 	job = strings.TrimSpace(job)
 	unknown := pawl.NewID().String()
+	f.schedule("nightly", "email.welcome.v1")
+	if out, _, _ := f.pawl(api.RoleViewer, f.server.URL, "status"); !strings.Contains(out, "nightly") {
+		t.Errorf("the status says nothing of a schedule that nobody serves:\n%s", out)
+	}
 	for _, args := range [][]string{
 		{"status"},
 		{"status", "--json"},

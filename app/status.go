@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/api"
 	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ No jobs are counted, so the answer is quick however many there are: queue list c
 	addFlag(command.Flags(), &o.Wait, "wait", "DURATION", "how long jobs may wait (default 10m)", parsePeriod)
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 		status, err := ops.ReadStatus(ctx, s, o)
+		if far, ok := s.(*api.Client); ok && err == nil {
+			status.Troubles, status.Notes, err = far.Troubles(ctx, o.Wait)
+		}
 		if err != nil {
 			return err
 		}
