@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/postgres"
@@ -145,4 +146,43 @@ func TestBlocksThatOthersHold(t *testing.T) {
 		}
 	}
 	holding(0, 1, 2, 3, 4, 5)
+}
+
+// Jobs that lie between those of others, where samples do not see them, are found: at once, or by wake-ups that the store gives itself.
+func TestJobsBetweenThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	config := postgres.Config{Schema: freshSchema(t)}
+	store, other := openIn(t, server(t), config), openIn(t, server(t), config)
+	session, rival := openSession(t, store), openSession(t, other)
+	jobs := make([]pawl.NewJob, 4000)
+	for i := range jobs {
+		jobs[i] = newJob(t, store)
+	}
+	put(t, store, jobs...)
+	claimNext(t, other, rival, 1)
+	claimNext(t, store, session, 100) // as many as it asked for, at a head that another holds
+	for claimed := claimNext(t, other, rival, 5000); claimed.More; {
+		claimed = claimNext(t, other, rival, 5000)
+	}
+	// What the other holds is free again, but for each job that a sample may meet.
+	execute(t, store.url, `update `+table(config.Schema, "job")+` set holder = null, claim = null where seq > 101 and (seq - 102) % 128 <> 0`)
+	want := 0
+	if err := beside(t, store.url).QueryRow(t.Context(), `select count(*) from `+table(config.Schema, "job")+` where holder is null`).Scan(&want); err != nil {
+		t.Fatal(err)
+	}
+	wake, err := store.Wake(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for got := 0; got < want; {
+		claimed := claimNext(t, store, session, 5000)
+		if got += len(claimed.Jobs); claimed.More || got == want {
+			continue
+		}
+		select {
+		case <-wake:
+		case <-time.After(patience):
+			t.Fatalf("claimed %d of %d jobs, and no wake-up comes for the others", got, want)
+		}
+	}
 }

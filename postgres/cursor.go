@@ -173,6 +173,7 @@ func (c *cursor) meet(l *lane, filled bool, now time.Time) {
 	if l.block == 0 {
 		return
 	}
+	c.confirmed = false // jobs between those that were sampled may be free
 	size, span := int64(1)<<l.block, l.last-l.first
 	switch {
 	case l.taken == 0:
