@@ -52,7 +52,7 @@ func TestConformanceOnOneConnection(t *testing.T) {
 
 func configOf(t testing.TB, o storetest.Options) postgres.Config {
 	t.Helper()
-	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Schema: freshSchema(t)}
+	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Retention: o.Retention, Schema: freshSchema(t)}
 	if o.NoHistory {
 		config.History = -1
 	}

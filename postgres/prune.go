@@ -128,11 +128,15 @@ func (p *pruning) step(ctx context.Context, tx pgx.Tx, picked []page.Cursor) err
 	return err
 }
 
-// expire prunes letters that were closed long ago, where the store was told to. It is called with the database's time.
-func (s *Store) expire(ctx context.Context, now time.Time, limit int) (int, error) {
-	filter := desk.Expired(now, s.config.Retention)
+// expire prunes letters that were closed long ago by the database's clock, where the store was told to.
+func (s *Store) expire(ctx context.Context, limit int) (int, error) {
 	gone := 0
 	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var now time.Time
+		if err := tx.QueryRow(ctx, `select now()`).Scan(&now); err != nil {
+			return err
+		}
+		filter := desk.Expired(now, s.config.Retention)
 		ids, err := selectRows(ctx, tx, scanExpired, s.sql.desk.selectExpired, filter.StatusBefore, limit)
 		if gone = len(ids); err != nil || gone == 0 {
 			return err

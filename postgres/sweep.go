@@ -115,7 +115,7 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 		}
 	}
 	if s.config.Retention > 0 {
-		pruned, err := s.expire(ctx, found.now, int(limit))
+		pruned, err := s.expire(ctx, int(limit))
 		report.Purged, report.More = report.Purged+pruned, report.More || pruned == int(limit)
 		if err != nil {
 			return fmt.Errorf("prune letters: %w", err)

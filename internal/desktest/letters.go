@@ -2,6 +2,7 @@ package desktest
 
 import (
 	"encoding/base64"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -242,14 +243,20 @@ func pagesStaySmall(t *testing.T, open Opener) {
 	}
 	const n = 100
 	d.Record(Letters(n, heavy)...)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	page, err := d.Letters(t.Context(), pawl.LetterFilter{}, pawl.Page{Limit: n})
-	runtime.ReadMemStats(&after)
-	d.OK("list", err)
-	d.Equal("letters", len(page.Letters), n)
-	if each := (after.TotalAlloc - before.TotalAlloc) / n; each > 16<<10 {
-		t.Errorf("a listed letter takes %d bytes", each)
+	var page pawl.LetterPage
+	least := uint64(math.MaxUint64) // others in this process allocate too
+	for range 5 {
+		var before, after runtime.MemStats
+		var err error
+		runtime.ReadMemStats(&before)
+		page, err = d.Letters(t.Context(), pawl.LetterFilter{}, pawl.Page{Limit: n})
+		runtime.ReadMemStats(&after)
+		d.OK("list", err)
+		d.Equal("letters", len(page.Letters), n)
+		least = min(least, (after.TotalAlloc-before.TotalAlloc)/n)
+	}
+	if least > 32<<10 { // an eighth of what one has; over the network it is encoded and decoded as well
+		t.Errorf("a listed letter takes %d bytes", least)
 	}
 	whole, err := d.Letter(t.Context(), page.Letters[0].ID)
 	d.OK("letter", err)
