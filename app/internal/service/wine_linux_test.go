@@ -2,9 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +22,7 @@ BOOLEAN WINAPI SystemFunction036(PVOID, ULONG);
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE p, SIZE_T n) { return SystemFunction036(p, (ULONG)n); }
 `
 
-// The life of a Windows service, under Wine, which is no proof of Windows: installed, started, ready, stopped, removed.
+// The life of a Windows service, under Wine, which is no proof of Windows: installed, started, ready, drained, stopped, removed.
 func TestWindowsService(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -61,9 +64,20 @@ func TestWindowsService(t *testing.T) {
 	}
 	t.Cleanup(func() { stop(); _ = typed.Close(); _ = shell.Wait() })
 
+	called, answer := make(chan struct{}), make(chan struct{})
+	downstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(called) // it is called once
+		<-answer
+	}))
+	defer downstream.Close()
+	config := "http_request: {allow: [\"127.0.0.1:*\"], allow_http: true, allow_networks: [127.0.0.0/8]}\n"
+	if err := os.WriteFile(filepath.Join(drive, "pawl", "pawl.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	address := freeAddress(t)
-	w.pawl("0", "install", "--listen", address)
-	w.pawl("5", "install", "--listen", address)
+	install := []string{"install", "--config", `C:\pawl\pawl.yaml`, "--listen", address}
+	w.pawl("0", install...)
+	w.pawl("5", install...)
 	w.pawl("8", "status")
 	w.pawl("0", "start")
 	if out := w.pawl("0", "status"); !strings.Contains(out, "runs") {
@@ -80,8 +94,37 @@ func TestWindowsService(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(drive, "pawl", "pawl.db")); err != nil {
 		t.Errorf("its store is not beside its program: %v", err)
 	}
-	w.pawl("0", "stop")
+
+	// A job that runs when the service is told to stop: it is drained, and only then has the service stopped.
+	job := strings.TrimSpace(w.run("0", "job", "enqueue", "http.request.v1", "--args", `{"url": "`+downstream.URL+`"}`, "--store", `sqlite:C:\pawl\pawl.db`))
+	select {
+	case <-called:
+	case <-time.After(time.Minute):
+		t.Fatal("the job is not run")
+	}
+	stopped := make(chan string, 1)
+	go func() {
+		out, err := w.output(w.command(t.Context(), "wine", `C:\pawl\pawl.exe`, "service", "stop", "--name", "pawl"))
+		stopped <- fmt.Sprint(out, err)
+	}()
+	for w.unhealthy(address) != nil {
+		select {
+		case said := <-stopped:
+			t.Fatalf("it has stopped, and its job runs: %s", said)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if out := w.pawl("8", "status"); !strings.Contains(out, "drains") {
+		t.Errorf("while its job runs its status is %s", out)
+	}
+	close(answer)
+	if said := <-stopped; !strings.HasSuffix(said, "<nil>") {
+		t.Fatalf("stop: %s", said)
+	}
 	w.pawl("8", "status")
+	if out := w.run("0", "job", "show", job, "--store", `sqlite:C:\pawl\pawl.db`, "--json"); !strings.Contains(out, `"state":"done"`) {
+		t.Errorf("the job that was drained is %s", out)
+	}
 	w.pawl("0", "uninstall")
 	w.pawl("3", "status")
 }
@@ -125,13 +168,31 @@ func (w *windows) output(command *exec.Cmd) (string, error) {
 	return string(text), failure
 }
 
+// unhealthy asks whether the host drains by now.
+func (w *windows) unhealthy(address string) error {
+	response, err := (&http.Client{Timeout: 10 * time.Second}).Get("http://" + address + "/healthz/ready")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable {
+		return errors.New(response.Status)
+	}
+	return nil
+}
+
 // pawl runs a command of service and checks its exit status.
 func (w *windows) pawl(status string, args ...string) string {
 	w.Helper()
+	return w.run(status, append(append([]string{"service"}, args...), "--name", "pawl")...)
+}
+
+// run runs a command of pawl and checks its exit status.
+func (w *windows) run(status string, args ...string) string {
+	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
 	defer cancel()
-	args = append([]string{`C:\pawl\pawl.exe`, "service"}, args...)
-	out, err := w.output(w.command(ctx, "wine", append(args, "--name", "pawl")...))
+	out, err := w.output(w.command(ctx, "wine", append([]string{`C:\pawl\pawl.exe`}, args...)...))
 	got := "0"
 	if err != nil {
 		got = strings.TrimPrefix(err.Error(), "exit status ")
