@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -47,6 +49,7 @@ func TestWindowsService(t *testing.T) {
 		_ = w.command(ctx, "wineserver", "--wait").Run()
 	})
 	w.must("wine", "wineboot", "--init")
+	w.must("wineserver", "--wait") // what the boot has begun ends, its service manager too
 	w.must("x86_64-w64-mingw32-gcc", "-shared", "-o", filepath.Join(drive, "windows", "system32", "bcryptprimitives.dll"), source, "-ladvapi32")
 	build := w.command(t.Context(), "go", "build", "-o", filepath.Join(drive, "pawl", "pawl.exe"), "../../../cmd/pawl")
 	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
@@ -56,8 +59,15 @@ func TestWindowsService(t *testing.T) {
 	running, stop := context.WithCancel(t.Context())
 	shell := w.command(running, "wine", "cmd.exe") // services last as long as a session; it waits for what is typed
 	typed, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := shell.StdoutPipe()
 	if err == nil {
 		err = shell.Start()
+	}
+	if err == nil {
+		_, err = bufio.NewReader(prompt).ReadString('>') // it is there
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +80,8 @@ func TestWindowsService(t *testing.T) {
 		<-answer
 	}))
 	defer downstream.Close()
+	release := sync.OnceFunc(func() { close(answer) })
+	defer release() // a failed test does not wait for it
 	config := "http_request: {allow: [\"127.0.0.1:*\"], allow_http: true, allow_networks: [127.0.0.0/8]}\n"
 	if err := os.WriteFile(filepath.Join(drive, "pawl", "pawl.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -117,7 +129,7 @@ func TestWindowsService(t *testing.T) {
 	if out := w.pawl("8", "status"); !strings.Contains(out, "drains") {
 		t.Errorf("while its job runs its status is %s", out)
 	}
-	close(answer)
+	release()
 	if said := <-stopped; !strings.HasSuffix(said, "<nil>") {
 		t.Fatalf("stop: %s", said)
 	}
