@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 const (
@@ -25,15 +26,15 @@ type courier struct {
 	name    string
 	kick    chan struct{}
 	strays  chan struct{} // one value for each delivery that has not returned
-	trouble trouble
-	failing trouble
+	trouble *trouble.Trouble
+	failing *trouble.Trouble
 }
 
 func newCourier(h *Host, sink pawl.Sink) *courier {
 	return &courier{
 		host: h, sink: sink, name: sink.Name(), kick: make(chan struct{}, 1), strays: make(chan struct{}, sinkStrays),
-		trouble: trouble{log: h.log, message: "the queue of alerts cannot be read or written"},
-		failing: trouble{log: h.log, message: "alerts cannot be delivered; they are kept and tried again"},
+		trouble: trouble.New(h.log, "the queue of alerts cannot be read or written"),
+		failing: trouble.New(h.log, "alerts cannot be delivered; they are kept and tried again"),
 	}
 }
 
@@ -57,11 +58,11 @@ func (c *courier) run(ctx context.Context) {
 		found, err := c.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			failures++
-			c.trouble.report(err, "sink", c.name)
+			c.trouble.Report(err, "sink", c.name)
 			wait = backoff(failures, c.host.config.Intervals.Alerts)
 		} else {
 			failures = 0
-			c.trouble.over()
+			c.trouble.Over()
 		}
 		if found == alertBatch && err == nil {
 			wait = 0
@@ -102,13 +103,13 @@ func (c *courier) deliver(task pawl.AlertTask) pawl.AlertResult {
 	err := c.call(task)
 	if err == nil {
 		h.counters.delivered.Add(1)
-		c.failing.over()
+		c.failing.Over()
 		return pawl.AlertResult{Row: task.Row, Token: task.Token, Delivered: true}
 	}
 	h.counters.undeliver.Add(1)
 	after := pawl.AlertBackoff(task.Attempt)
 	text := textOf(err)
-	c.failing.report(errors.New(text), "sink", c.name, "alert", task.Key, "attempt", task.Attempt, "retry_after", after)
+	c.failing.Report(errors.New(text), "sink", c.name, "alert", task.Key, "attempt", task.Attempt, "retry_after", after)
 	return pawl.AlertResult{Row: task.Row, Token: task.Token, After: after, Error: text}
 }
 

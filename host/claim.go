@@ -71,11 +71,11 @@ func (h *Host) claim(ctx context.Context, request pawl.ClaimRequest, s *server) 
 		h.presence.nudge()
 	}
 	if err != nil {
-		h.claims.report(err)
+		h.claims.Report(err)
 		return nil, false, fmt.Errorf("claim: %w", err)
 	}
 	h.answered()
-	h.claims.over()
+	h.claims.Over()
 	return attempts, reply.More, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 	"github.com/pawljobs/pawl/schedule"
 )
 
@@ -16,7 +17,7 @@ type declarer struct {
 	schedules []pawl.Schedule
 	prints    map[string]string // fingerprints by name
 	said      map[string]string // what was last said of a schedule
-	trouble   trouble
+	trouble   *trouble.Trouble
 }
 
 // newDeclarer checks the schedules; nil where there are none.
@@ -26,7 +27,7 @@ func newDeclarer(store pawl.Store, config Config) (*declarer, error) {
 	}
 	d := &declarer{
 		prints: map[string]string{}, said: map[string]string{},
-		trouble: trouble{log: config.Logger, message: "schedules cannot be declared"},
+		trouble: trouble.New(config.Logger, "schedules cannot be declared"),
 	}
 	var ok bool
 	if d.store, ok = store.(pawl.Schedules); !ok {
@@ -58,11 +59,11 @@ func (d *declarer) run(ctx context.Context) {
 		wait := jitter(d.host.config.Intervals.Declare)
 		if err := d.declare(ctx); err != nil {
 			failures++
-			d.trouble.report(err)
+			d.trouble.Report(err)
 			wait = backoff(failures, d.host.config.Intervals.Declare)
 		} else {
 			failures = 0
-			d.trouble.over()
+			d.trouble.Over()
 		}
 		pause(ctx, wait)
 	}

@@ -116,7 +116,7 @@ func (s *settler) postponeDeaths(deaths []*entry, err error) {
 		s.mu.Unlock()
 	}
 	if len(kept) > 0 {
-		s.deaths.report(err, "unsettled", s.pending.Load())
+		s.deaths.Report(err, "unsettled", s.pending.Load())
 		s.postpone(kept, nil)
 	}
 }

@@ -3,7 +3,6 @@ package host
 import (
 	"io"
 	"net/http"
-	"time"
 )
 
 // Health is what a host says of itself in one word.
@@ -33,7 +32,7 @@ const failingBeats = 2
 // left is looked after for as long as it holds jobs, and without any for Intervals.Orphans at most. A host that dies is
 // missed after Intervals.Silence and a beat.
 func (h *Host) Health() Health {
-	if !h.Ready() || h.presence.trouble.count() >= failingBeats {
+	if !h.Ready() || h.presence.trouble.Count() >= failingBeats {
 		return Unhealthy
 	}
 	for _, servers := range h.liveServers() {
@@ -86,7 +85,7 @@ func say(w http.ResponseWriter, status int, word string) {
 
 // canClaim reports whether this host's servers fetch work.
 func (h *Host) canClaim() bool {
-	return h.Ready() && !h.settler.full() && h.claims.lasting() < h.config.Intervals.Silence
+	return h.Ready() && !h.settler.full() && h.claims.Lasting() < h.config.Intervals.Silence
 }
 
 // liveServers counts the live servers of each queue that ought to have one.
@@ -102,21 +101,4 @@ func (h *Host) liveServers() map[string]int {
 		}
 	}
 	return servers
-}
-
-// count is how often a trouble that goes on has been reported.
-func (t *trouble) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.failures
-}
-
-// lasting is for how long a trouble has been going on.
-func (t *trouble) lasting() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.failures == 0 {
-		return 0
-	}
-	return time.Since(t.since)
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // Host runs jobs of one store. Make it with New and use it once.
@@ -49,7 +50,7 @@ type Host struct {
 	declarer *declarer // nil: there is nothing to declare
 	lookout  *lookout
 	tally    *tally
-	claims   trouble
+	claims   *trouble.Trouble
 	counters counters
 	answerAt atomic.Int64 // Unix nanoseconds of the store's last answer
 
@@ -128,7 +129,7 @@ func (h *Host) build() {
 	if h.declarer != nil {
 		h.declarer.host = h
 	}
-	h.claims = trouble{log: h.log, message: "jobs cannot be claimed"}
+	h.claims = trouble.New(h.log, "jobs cannot be claimed")
 	h.suspects.freed = h.wakeServers
 	for _, s := range h.config.Servers {
 		h.servers = append(h.servers, newServer(h, s))
@@ -257,17 +258,17 @@ func (h *Host) info() pawl.HostInfo {
 
 // listen passes the store's hints on to the servers.
 func (h *Host) listen(ctx context.Context) {
-	deaf := trouble{log: h.log, message: "the store's wake-up is out of order; work is found by polling"}
+	deaf := trouble.New(h.log, "the store's wake-up is out of order; work is found by polling")
 	for failures := 1; ctx.Err() == nil; failures++ {
 		wake, err := h.store.Wake(ctx)
 		if err == nil {
-			deaf.over()
+			deaf.Over()
 			failures = 1
 			h.hear(ctx, wake)
 			err = errors.New("the channel was closed")
 		}
 		if ctx.Err() == nil {
-			deaf.report(err)
+			deaf.Report(err)
 			pause(ctx, backoff(failures, h.config.Intervals.Beat))
 		}
 	}

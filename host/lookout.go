@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // lookout keeps an eye on the queues of the whole store, for Health: which ought to have a server, and which of the
 // other hosts' servers are live. It asks in the background, after each beat.
 type lookout struct {
 	host    *Host
-	trouble trouble
+	trouble *trouble.Trouble
 	next    time.Time // when to list the queues that hold jobs
 
 	mu      sync.Mutex
@@ -24,7 +25,7 @@ type lookout struct {
 func newLookout(h *Host) *lookout {
 	return &lookout{
 		host: h, servers: map[string]int{},
-		trouble: trouble{log: h.log, message: "the other hosts cannot be looked at; readiness goes by what was known"},
+		trouble: trouble.New(h.log, "the other hosts cannot be looked at; readiness goes by what was known"),
 	}
 }
 
@@ -45,9 +46,9 @@ func (l *lookout) run(ctx context.Context) {
 		case errors.Is(err, pawl.ErrUnsupported):
 			return
 		case err != nil && ctx.Err() == nil:
-			l.trouble.report(err)
+			l.trouble.Report(err)
 		case err == nil:
-			l.trouble.over()
+			l.trouble.Over()
 		}
 		select {
 		case <-renewed:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // presence is this host's session in the store: it opens it, beats, and replaces one that was lost.
@@ -17,7 +18,7 @@ type presence struct {
 	observer *observer // of the beating goroutine alone
 	switches int64     // of the beating goroutine alone
 	failures int       // of the beating goroutine alone
-	trouble  trouble
+	trouble  *trouble.Trouble
 
 	mu      sync.Mutex
 	id      pawl.SessionID // 0: none
@@ -29,7 +30,7 @@ func newPresence(h *Host) *presence {
 	i := h.config.Intervals
 	return &presence{
 		host: h, kick: make(chan struct{}, 1), renewed: make(chan struct{}),
-		observer: newObserver(i.Beat, i.DeadAfter), trouble: trouble{log: h.log, message: "the host's heartbeat fails"},
+		observer: newObserver(i.Beat, i.DeadAfter), trouble: trouble.New(h.log, "the host's heartbeat fails"),
 	}
 }
 
@@ -110,7 +111,7 @@ func (p *presence) start(ctx context.Context) error {
 		err := p.open(ctx)
 		if err == nil {
 			p.failures = 0
-			p.trouble.over()
+			p.trouble.Over()
 		}
 		if err == nil || pawl.ClassOf(err) == pawl.ClassPermanent || errors.Is(err, pawl.ErrClosed) {
 			return err
@@ -139,14 +140,14 @@ func (p *presence) run(ctx context.Context) {
 			continue
 		}
 		p.failures = 0
-		p.trouble.over()
+		p.trouble.Over()
 		timer.Reset(p.host.config.Intervals.Beat)
 	}
 }
 
 func (p *presence) failed(err error) {
 	p.failures++
-	p.trouble.report(err)
+	p.trouble.Report(err)
 }
 
 // turn beats, or opens a session when there is none.

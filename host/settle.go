@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // Bounds of the settler.
@@ -44,11 +45,11 @@ type entry struct {
 type settler struct {
 	host       *Host
 	notify     chan struct{}
-	pending    atomic.Int64 // entries that are not settled
-	answeredAt atomic.Int64 // Unix nanoseconds of the last call that succeeded
-	trouble    trouble      // calls that fail
-	single     trouble      // single entries that are refused
-	deaths     trouble      // deaths that cannot be recorded
+	pending    atomic.Int64     // entries that are not settled
+	answeredAt atomic.Int64     // Unix nanoseconds of the last call that succeeded
+	trouble    *trouble.Trouble // calls that fail
+	single     *trouble.Trouble // single entries that are refused
+	deaths     *trouble.Trouble // deaths that cannot be recorded
 
 	mu     sync.Mutex
 	fresh  []*entry
@@ -63,9 +64,9 @@ var errWithdrawn = errors.New("withdrawn")
 func newSettler(h *Host) *settler {
 	return &settler{
 		host: h, notify: make(chan struct{}, 1),
-		trouble: trouble{log: h.log, message: "ended attempts cannot be recorded; they are kept and tried again"},
-		single:  trouble{log: h.log, message: "the store refuses to record some ended attempts; they are kept and tried again"},
-		deaths:  trouble{log: h.log, message: "deaths cannot be recorded; they are kept and tried again"},
+		trouble: trouble.New(h.log, "ended attempts cannot be recorded; they are kept and tried again"),
+		single:  trouble.New(h.log, "the store refuses to record some ended attempts; they are kept and tried again"),
+		deaths:  trouble.New(h.log, "deaths cannot be recorded; they are kept and tried again"),
 	}
 }
 
@@ -247,7 +248,7 @@ func (s *settler) split(ctx context.Context, batch []*entry, budget *int) {
 // postpone keeps entries for another try.
 func (s *settler) postpone(batch []*entry, err error) {
 	if err != nil {
-		s.trouble.report(err, "unsettled", s.pending.Load())
+		s.trouble.Report(err, "unsettled", s.pending.Load())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

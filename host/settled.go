@@ -42,7 +42,7 @@ func (s *settler) write(ctx context.Context, batch []*entry) (left []*entry, err
 	}
 	h.answered()
 	s.answeredAt.Store(time.Now().UnixNano())
-	s.trouble.over()
+	s.trouble.Over()
 	s.resolve(ctx, batch, results)
 	return nil, nil
 }
@@ -141,11 +141,11 @@ func (s *settler) refused(ctx context.Context, batch []*entry, err error) {
 	if len(kept) == 0 {
 		return
 	}
-	report := &s.single
+	report := s.single
 	if kept[0].Letter != nil {
-		report = &s.deaths
+		report = s.deaths
 	}
-	report.report(err, "unsettled", s.pending.Load(), "job", kept[0].ID)
+	report.Report(err, "unsettled", s.pending.Load(), "job", kept[0].ID)
 	s.postpone(kept, nil)
 	s.condemn(ctx, deaths)
 }
@@ -163,7 +163,7 @@ func (s *settler) condemn(ctx context.Context, deaths []*entry) {
 	defer cancel()
 	results, err := s.host.store.Condemn(callCtx, deaths[0].session, settlements)
 	if err != nil || len(results) != len(deaths) {
-		s.deaths.report(fmt.Errorf("keep the verdict: %w", err))
+		s.deaths.Report(fmt.Errorf("keep the verdict: %w", err))
 		return
 	}
 	for i, e := range deaths {
@@ -184,7 +184,7 @@ func (s *settler) settled(e *entry) {
 			e.attempt.log.Warn("a job is put back by one shutdown after another; is it longer than the grace?", "requeues", e.attempt.job.Requeues+1)
 		}
 	case pawl.Dead:
-		s.deaths.over()
+		s.deaths.Over()
 		if !e.known {
 			h.died(e.Letter)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // starter writes the start marks of jobs that must not run twice, many with one call, and runs those whose mark is
@@ -14,7 +15,7 @@ import (
 type starter struct {
 	host    *Host
 	notify  chan struct{}
-	trouble trouble
+	trouble *trouble.Trouble
 
 	mu    sync.Mutex
 	fresh []*attempt
@@ -23,7 +24,7 @@ type starter struct {
 func newStarter(h *Host) *starter {
 	return &starter{
 		host: h, notify: make(chan struct{}, 1),
-		trouble: trouble{log: h.log, message: "start marks cannot be written; the jobs wait"},
+		trouble: trouble.New(h.log, "start marks cannot be written; the jobs wait"),
 	}
 }
 
@@ -67,13 +68,13 @@ func (s *starter) start(ctx context.Context, attempts []*attempt) {
 	for failures := 1; ; failures++ {
 		results, err := s.mark(ctx, attempts[0].session, reservations)
 		if err == nil {
-			s.trouble.over()
+			s.trouble.Over()
 			for i, a := range attempts {
 				s.decide(ctx, a, results[i])
 			}
 			return
 		}
-		s.trouble.report(err, "jobs", len(attempts))
+		s.trouble.Report(err, "jobs", len(attempts))
 		if h.draining.Load() || errors.Is(err, pawl.ErrSessionLost) || !pause(ctx, backoff(failures, h.config.Intervals.Beat)) {
 			break
 		}
@@ -104,7 +105,7 @@ func (s *starter) decide(ctx context.Context, a *attempt, err error) {
 		a.lose()
 		a.drop()
 	case err != nil:
-		s.trouble.report(err, "job", a.job.ID)
+		s.trouble.Report(err, "job", a.job.ID)
 		a.unstarted()
 	default:
 		if id, err := s.host.presence.await(ctx); err != nil || id != a.session {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // lockedDue is the time between looks for a job that is due and cannot be had yet.
@@ -21,7 +22,7 @@ const orphanBatch = 50
 type sweeper struct {
 	host    *Host
 	kick    chan struct{}
-	trouble trouble
+	trouble *trouble.Trouble
 	orphans time.Time // of the next look for jobs of unknown kinds
 	queues  []string  // that there are
 	listed  time.Time // when the queues were
@@ -31,7 +32,7 @@ type sweeper struct {
 }
 
 func newSweeper(h *Host) *sweeper {
-	return &sweeper{host: h, kick: make(chan struct{}, 1), trouble: trouble{log: h.log, message: "upkeep of the store fails"}}
+	return &sweeper{host: h, kick: make(chan struct{}, 1), trouble: trouble.New(h.log, "upkeep of the store fails")}
 }
 
 // bury hands in sessions that are seen dead.
@@ -71,11 +72,11 @@ func (s *sweeper) run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			failures++
-			s.trouble.report(err)
+			s.trouble.Report(err)
 			wait = backoff(failures, 5*time.Second)
 		} else {
 			failures = 0
-			s.trouble.over()
+			s.trouble.Over()
 		}
 		timer.Reset(wait)
 	}

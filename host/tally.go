@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // tallyEvery counts the alerts that wait once in so many looks for alerts.
@@ -15,14 +16,14 @@ const tallyEvery = 6
 // tally counts what the sinks of the store, of whatever host, have not been told yet, for Stats.
 type tally struct {
 	host    *Host
-	trouble trouble
+	trouble *trouble.Trouble
 
 	mu    sync.Mutex
 	sinks []pawl.SinkView
 }
 
 func newTally(h *Host) *tally {
-	return &tally{host: h, trouble: trouble{log: h.log, message: "the alerts that wait cannot be counted"}}
+	return &tally{host: h, trouble: trouble.New(h.log, "the alerts that wait cannot be counted")}
 }
 
 // last is what was last counted.
@@ -51,9 +52,9 @@ func (t *tally) run(ctx context.Context) {
 		case errors.Is(err, pawl.ErrUnsupported):
 			return
 		case err != nil && ctx.Err() == nil:
-			t.trouble.report(err)
+			t.trouble.Report(err)
 		case err == nil:
-			t.trouble.over()
+			t.trouble.Over()
 			if !said && !slices.ContainsFunc(t.last(), reachesSomebody) {
 				t.host.log.Warn("deaths are told to nobody: no host of this store has a sink but the log")
 			}

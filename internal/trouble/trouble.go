@@ -54,3 +54,20 @@ func (t *Trouble) Over() {
 		t.log.Info("over: "+t.message, "failures", failures, "after", time.Since(since))
 	}
 }
+
+// Count is how many failures the trouble has had that goes on.
+func (t *Trouble) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failures
+}
+
+// Lasting is for how long the trouble has been going on.
+func (t *Trouble) Lasting() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failures == 0 {
+		return 0
+	}
+	return time.Since(t.since)
+}
