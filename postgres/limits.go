@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -301,4 +302,20 @@ func (s *Store) Limits(ctx context.Context) (out []pawl.KindLimit, err error) {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	return out, nil
+}
+
+// limitRow is what a kind states, or what was set in its place.
+type limitRow struct {
+	kind   int32
+	name   string
+	source int16
+	limit  pawl.Limit
+}
+
+func readLimitRows(rows pgx.Rows) ([]limitRow, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r limitRow, err error) {
+		var value string
+		err = row.Scan(&r.kind, &r.name, &r.source, &value)
+		return r, errors.Join(err, json.Unmarshal([]byte(value), &r.limit))
+	})
 }

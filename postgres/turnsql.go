@@ -1,0 +1,99 @@
+package postgres
+
+const (
+	// One gives turns at a time, over all hosts. What he commits need not wait for the disk: if it is lost, so is that the
+	// arrivals were taken.
+	lockTurns = `select pg_advisory_xact_lock($1)`
+
+	// Who finds somebody else at it leaves the rest to him: he looks once more when he has let go of the lock. The first row
+	// says that nobody else is.
+	takeArrivals = `with me as materialized (
+  select pg_try_advisory_xact_lock($2) as mine
+), taken as (
+  delete from {s}.arrival where (select mine from me) and n in (select n from {s}.arrival order by n limit $1)
+  returning n, job_id, okey, lkey, kind, keys
+)
+select 0, null, null, null, null, false from me where mine union all select n, job_id, okey, lkey, kind, keys from taken`
+	selectLimits = `select l.kind, n.text, l.source, l.value from {s}.kind_limit l join {s}.name n on n.id = l.kind order by l.kind, l.source`
+	selectRates  = `select kind, tokens, counted_at, next_at, now() from {s}.rate`
+
+	// The place tells this life of a job from its next one, under the same id: a row that somebody has put there meanwhile stays.
+	leaveLines = `with ended as materialized (
+  select t.job_id, t.place from unnest($1::uuid[]) u (id) join {s}.turn t on t.job_id = u.id
+  where not exists (select 1 from {s}.job j where j.id = u.id)
+)
+delete from {s}.turn t using ended e where t.job_id = e.job_id and t.place = e.place returning t.okey, t.lkey, t.kind`
+
+	behindOrder = `case when t.lkey is not null then 1 when t.kind is not null then 2 else 3 end`
+	returnStand = ` returning t.job_id, t.place, t.okey, t.lkey, t.kind, t.stage, t.pending`
+
+	// A job that is neither ready nor reserved leaves its limits, and stands in their lines, at the end, once it is due.
+	leaveLimits = `update {s}.turn t set place = case when t.okey is not null and t.stage = 0 then t.place else u.place end,
+  pending = j.run_at = 'infinity', stage = case when t.okey is not null and t.stage = 0 then 0 else ` + behindOrder + ` end
+from (select id, nextval('{l}.job_seq') as place from (select id from unnest($1::uuid[]) with ordinality v (id, n) order by n) v) u
+join {s}.job j on j.id = u.id
+where t.job_id = u.id and j.run_at is not null` + returnStand
+
+	passOrders = `with first as materialized (
+  select f.job_id from unnest($1::uuid[]) g (okey) cross join lateral (
+    select t.job_id from {s}.turn t where t.okey = g.okey and t.stage = 0 order by t.place limit 1) f
+  where not exists (select 1 from {s}.turn h where h.okey = g.okey and h.stage > 0)
+)
+update {s}.turn t set stage = ` + behindOrder + `, pending = j.run_at is not distinct from 'infinity'
+from first f left join {s}.job j on j.id = f.job_id where t.job_id = f.job_id` + returnStand
+
+	// $2 is how many there may be; 0: any number. No more than $3 pass at a time.
+	passKeys = `with free as materialized (
+  select g.lkey, case when g.most = 0 then $3::int
+    else least($3::int, g.most - (select count(*) from (select 1 from {s}.turn h where h.lkey = g.lkey and h.stage >= 2 limit g.most) h)) end as n
+  from unnest($1::uuid[], $2::int[]) g (lkey, most)
+), first as materialized (
+  select f.job_id from free g cross join lateral (
+    select t.job_id from {s}.turn t where t.lkey = g.lkey and t.stage = 1 and t.pending order by t.place limit g.n) f
+)
+update {s}.turn t set stage = 2 from first f where t.job_id = f.job_id` + returnStand
+
+	// $4 is how many there are tokens for; negative: there is no rate.
+	passKinds = `with free as materialized (
+  select g.kind, g.tokens, least($3::int, case when g.tokens < 0 then $3::int else g.tokens end, case when g.most = 0 then $3::int
+    else g.most - (select count(*) from (select 1 from {s}.turn h where h.kind = g.kind and h.stage = 3 limit g.most) h) end) as n
+  from unnest($1::int[], $2::int[], $4::int[]) g (kind, most, tokens)
+), first as materialized (
+  select f.job_id, g.tokens >= 0 as rated from free g cross join lateral (
+    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
+)
+update {s}.turn t set stage = 3, pending = f.rated from first f where t.job_id = f.job_id` + returnStand
+
+	// passKinds and letThrough in one.
+	passKindsThrough = `with free as materialized (
+  select g.kind, g.most - (select count(*) from (select 1 from {s}.turn h where h.kind = g.kind and h.stage = 3 limit g.most) h) as n
+  from unnest($1::int[], $2::int[]) g (kind, most)
+), first as materialized (
+  select f.job_id from free g cross join lateral (
+    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
+), passed as (
+  update {s}.turn t set stage = 3, pending = false from first f where t.job_id = f.job_id returning t.job_id, t.place
+), placed as materialized (
+  select job_id, nextval('{l}.job_seq') as seq from (select job_id from passed order by place) p
+)
+update {s}.job j set run_at = null, ready_at = now(), seq = p.seq from placed p where j.id = p.job_id and j.run_at is not null`
+
+	letThrough = `update {s}.job j set run_at = null, ready_at = now(), seq = u.seq
+from (select id, nextval('{l}.job_seq') as seq from (select id from unnest($1::uuid[]) with ordinality v (id, n) order by n) v) u
+where j.id = u.id and j.run_at is not null`
+
+	countPiles = `select g.kind, (select count(*) from (select 1 from {s}.turn t where t.kind = g.kind and t.stage = 3 and t.pending limit g.most) t),
+  exists (select 1 from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending)
+from unnest($1::int[], $2::int[]) g (kind, most)`
+	writeRate = `insert into {s}.rate (kind, tokens, counted_at, next_at) values ($1, $2, $3, $4)
+on conflict (kind) do update set tokens = excluded.tokens, counted_at = excluded.counted_at, next_at = excluded.next_at`
+	countStarts = `update {s}.turn t set pending = false from unnest($1::uuid[]) u (id)
+where t.job_id = u.id and t.stage = 3 and t.pending returning t.kind`
+
+	insertJobArrivals = `insert into {s}.arrival (job_id) select id from unnest($1::uuid[]) u (id)`
+	lookAgain         = `insert into {s}.arrival (lkey, kind) select nullif(lkey, '00000000-0000-0000-0000-000000000000'), kind
+from unnest($1::uuid[], $2::int[]) t (lkey, kind)`
+
+	// Whether turns are to be given, and the time until the next token.
+	anyArrival = `select exists (select 1 from {s}.arrival), (select least(next_at - now(), interval '10000 days') from {s}.rate where next_at is not null order by next_at limit 1)`
+)
