@@ -104,6 +104,7 @@ const (
 	ActionErase   Action = "erase" // args of jobs and letters
 	ActionClear   Action = "clear" // a queue
 	ActionSwitch  Action = "switch"
+	ActionReset   Action = "reset" // a kind's switch: none is set any more
 	ActionPause   Action = "pause"
 	ActionLimit   Action = "limit"   // a kind
 	ActionCancel  Action = "cancel"  // a job
@@ -323,7 +324,10 @@ type Controls interface {
 	SwitchKind(ctx context.Context, s KindSwitch, by By) error
 	// PauseQueue stops or resumes the claims from a queue.
 	PauseQueue(ctx context.Context, p QueuePause, by By) error
-	// Switches returns all that are set.
+	// ResetKind takes a kind's switch away: its jobs run, or not, as the kind itself says (StartsOff). ErrNotFound where none
+	// is set.
+	ResetKind(ctx context.Context, kind string, by By) error
+	// Switches returns all that are set, with who has set each.
 	Switches(ctx context.Context) (Switches, error)
 }
 
@@ -332,6 +336,7 @@ type KindSwitch struct {
 	Kind  string
 	On    bool
 	Until time.Time // zero: no end
+	Setting
 }
 
 // QueuePause pauses or resumes a queue.
@@ -339,6 +344,13 @@ type QueuePause struct {
 	Queue  string
 	Paused bool
 	Until  time.Time // zero: no end
+	Setting
+}
+
+// Setting says who has set a switch or a pause, when and why. Controls.Switches fills it; who sets one leaves it empty.
+type Setting struct {
+	By By
+	At time.Time
 }
 
 // Switches are all switches and pauses that are set.

@@ -53,6 +53,8 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		{"PauseQueue", "PUT", "/queues/2-default/pause", `{}`, 400},
 		{"SwitchKind", "PUT", "/kinds/mail.v1/switch", `{"on":false}`, 200},
 		{"Switches", "GET", "/switches", "", 200},
+		{"ResetKind", "POST", "/kinds/mail.v1/reset", `{"reason":"the trial is over"}`, 200},
+		{"ResetKind", "POST", "/kinds/mail.v1/reset", `{}`, 404},
 		{"Limits", "GET", "/limits", "", 0},
 		{"SetLimit", "PUT", "/kinds/mail.v1/limit", `{"limit":{"starts":-1}}`, 0},
 		{"ClearQueue", "POST", "/queues/2-default/clear", `{"reason":"imported twice"}`, 200},

@@ -36,7 +36,7 @@ func TestRoles(t *testing.T) {
 		t.Errorf("%d asked", asked)
 	}
 	for name, needs := range map[string]string{
-		"Enqueue": "enqueue or operator", "About": "any", "Letters": "viewer", "Redrive": "operator", "PauseQueue": "operator", "SwitchKind": "admin", "PruneLetters": "admin",
+		"Enqueue": "enqueue or operator", "About": "any", "Letters": "viewer", "Redrive": "operator", "PauseQueue": "operator", "SwitchKind": "admin", "ResetKind": "admin", "PruneLetters": "admin",
 		"EraseArgs": "admin", "MoveLetters": "admin", "RecordDeaths": "admin", "ClaimAlerts": "admin",
 	} {
 		if op := w.description().operations()[name]; !strings.HasSuffix(op.Description, "Role: "+needs+".") {

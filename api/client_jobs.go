@@ -147,6 +147,19 @@ func (c *Client) SwitchKind(ctx context.Context, s pawl.KindSwitch, by pawl.By) 
 	return err
 }
 
+// ResetKind is pawl.Controls.ResetKind.
+func (c *Client) ResetKind(ctx context.Context, kind string, by pawl.By) error {
+	act, err := actingOf(by)
+	if err == nil {
+		err = desk.CheckName("kind", kind)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = send(ctx, c, resetRoute, kindAct{kind, act})
+	return err
+}
+
 // PauseQueue is pawl.Controls.PauseQueue.
 func (c *Client) PauseQueue(ctx context.Context, p pawl.QueuePause, by pawl.By) error {
 	act, err := actingOf(by)

@@ -113,6 +113,11 @@ type switching struct {
 	acting
 }
 
+type kindAct struct {
+	Kind string `path:"kind" json:"-" doc:"its name"`
+	acting
+}
+
 type switches struct {
 	Kinds  []wire.KindSwitch `json:"kinds" doc:"switches that are set"`
 	Queues []wire.QueuePause `json:"queues" doc:"queues that are paused"`

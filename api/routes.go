@@ -68,9 +68,13 @@ var (
 		name: "SwitchKind", method: http.MethodPut, path: "/kinds/{kind}/switch", needs: RoleAdmin,
 		doc: "Set a kind's switch. The jobs of a kind that is switched off wait.",
 	})
+	resetRoute = to[kindAct, none](route{
+		name: "ResetKind", method: http.MethodPost, path: "/kinds/{kind}/reset", needs: RoleAdmin,
+		doc: "Take a kind's switch away: its jobs run, or wait, as the kind itself says.",
+	})
 	switchesRoute = to[none, switches](route{
 		name: "Switches", path: "/switches", needs: RoleViewer,
-		doc: "List the switches and pauses that are set.",
+		doc: "List the switches and pauses that are set, with who has set each, when and why.",
 	})
 	limitsRoute = to[none, limits](route{
 		name: "Limits", path: "/limits", needs: RoleViewer,

@@ -29,6 +29,7 @@ func table() []served {
 		on(clearRoute, (*Handler).clearQueue),
 		on(pauseRoute, (*Handler).pauseQueue),
 		on(switchRoute, (*Handler).switchKind),
+		on(resetRoute, (*Handler).resetKind),
 		on(switchesRoute, (*Handler).switches),
 		on(limitsRoute, (*Handler).limits),
 		on(limitRoute, (*Handler).setLimit),
@@ -193,7 +194,13 @@ func (h *Handler) queues(ctx context.Context, _ call, _ none) (queueList, error)
 		return queueList{}, err
 	}
 	hosts, err := h.store.Hosts(ctx)
-	return queueList{wire.Each(found, func(q pawl.QueueView) wire.Queue { return wire.QueueOf(q, ops.Serving(hosts, q.Name)) })}, err
+	if err != nil {
+		return queueList{}, err
+	}
+	set, err := h.store.Switches(ctx)
+	return queueList{wire.Each(found, func(q pawl.QueueView) wire.Queue {
+		return wire.QueueOf(q, ops.Serving(hosts, q.Name), set.Queues)
+	})}, err
 }
 
 func (h *Handler) busyQueues(ctx context.Context, _ call, _ none) (names, error) {
@@ -225,6 +232,10 @@ func (h *Handler) switchKind(ctx context.Context, c call, in switching) (kindSwi
 	}
 	set := pawl.KindSwitch{Kind: in.Kind, On: *in.On, Until: time.Time(in.Until)}
 	return wire.KindSwitchOf(set), h.store.SwitchKind(ctx, set, c.by(in.acting))
+}
+
+func (h *Handler) resetKind(ctx context.Context, c call, in kindAct) (none, error) {
+	return none{}, h.store.ResetKind(ctx, in.Kind, c.by(in.acting))
 }
 
 func (h *Handler) switches(ctx context.Context, _ call, _ none) (switches, error) {

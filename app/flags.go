@@ -117,6 +117,16 @@ func oneOf[T ~string](allowed ...T) func(string) (T, error) {
 
 func hyphened[T ~string](value T) string { return strings.ReplaceAll(string(value), " ", "-") }
 
+// hyphenedList names values for a flag's help.
+func hyphenedList[T ~string](values []T) string {
+	names := make([]string, len(values))
+	for i, value := range values {
+		names[i] = hyphened(value)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // completes offers values of a flag to the shell's completion.
 func completes[T any](command *cobra.Command, flag string, values ...T) {
 	names := make([]string, len(values))

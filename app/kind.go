@@ -18,7 +18,7 @@ A kind that starts off runs only where someone has switched that exact name on.
 A limit bounds how many of its jobs run at once, or start in a time; one that has to wait holds no worker.`
 
 func (p *program) kindCommand() *cobra.Command {
-	return noun("kind", "Switch kinds of jobs on and off, and limit them", kindHelp, p.kindList(), p.kindShow(), p.kindSwitch(true), p.kindSwitch(false), p.kindLimit())
+	return noun("kind", "Switch kinds of jobs on and off, and limit them", kindHelp, p.kindList(), p.kindShow(), p.kindSwitch(true), p.kindSwitch(false), p.kindReset(), p.kindLimit())
 }
 
 // kindRow is a kind that somebody knows: a host, or a switch.
@@ -29,6 +29,8 @@ type kindRow struct {
 	set   bool
 	on    bool
 	until time.Time
+
+	setting pawl.Setting
 }
 
 func (p *program) kindList() *cobra.Command {
@@ -39,8 +41,9 @@ func (p *program) kindList() *cobra.Command {
 
 HOSTS is the number of live hosts that run the kind: heard of within the last minute, and not draining.
 
-In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty), until, and what is wrong:
-a switch of a kind that no host knows does nothing, and its name may be misspelt.`,
+In a pipe, tab-separated: kind, number of live hosts, switch (on, off or empty), until, what is wrong
+(a switch of a kind that no host knows does nothing, and its name may be misspelt), and of the switch since when, by whom
+and why.`,
 		Args: needs("", 0, 0),
 		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 			rows, err := kinds(ctx, s)
@@ -76,6 +79,7 @@ func kinds(ctx context.Context, s store) ([]kindRow, error) {
 	for _, set := range switches.Kinds {
 		row := found[set.Kind]
 		row.name, row.set, row.on, row.until = set.Kind, true, set.On, set.Until
+		row.setting = set.Setting
 		found[set.Kind] = row
 	}
 	var rows []kindRow
@@ -108,7 +112,11 @@ var kindListing = listing[kindRow]{
 		{head: "HOSTS", cell: func(k kindRow) string { return fmt.Sprint(k.hosts) }},
 		{head: "SWITCH", cell: kindRow.state},
 		{head: "UNTIL", cell: func(k kindRow) string { return moment(k.until) }},
-		{head: "", cell: kindRow.trouble},
+		{head: "", cell: kindRow.trouble, piped: true},
+		{head: "SINCE", cell: func(k kindRow) string { return moment(k.setting.At) }},
+		{head: "BY", cell: func(k kindRow) string { return k.setting.By.Who }, width: 24},
+		{head: "REASON", cell: func(k kindRow) string { return k.setting.By.Why }},
+		{head: "", cell: kindRow.trouble, seen: true},
 	},
 	view: func(k kindRow) any {
 		return struct {
@@ -117,7 +125,8 @@ var kindListing = listing[kindRow]{
 			Switch text   `json:"switch"`
 			Until  stamp  `json:"until"`
 			Known  bool   `json:"known"`
-		}{k.name, k.hosts, text(k.state()), stamp(k.until), k.known}
+			wire.Setting
+		}{k.name, k.hosts, text(k.state()), stamp(k.until), k.known, wire.SettingOf(k.setting)}
 	},
 	none: "No host has registered a kind, and no switch is set.",
 }
@@ -147,11 +156,44 @@ func (p *program) kindSwitch(on bool) *cobra.Command {
 			return err
 		}
 		if p.json {
-			err = p.printer.object(wire.KindSwitchOf(change))
+			told := change
+			told.By = by
+			err = p.printer.object(wire.KindSwitchOf(told))
 		} else {
 			p.printer.say("Kind %s is switched %s%s.", args[0], command.Name(), untilText(change.Until))
 		}
 		return errors.Join(err, p.warnUnknown(ctx, s, args[0]))
+	})
+	return command
+}
+
+func (p *program) kindReset() *cobra.Command {
+	act := acting{must: true}
+	command := &cobra.Command{
+		Use:   "reset NAME",
+		Short: "Take the switch of a kind away: its jobs run or wait as its code says",
+		Long: `Take the switch of a kind away. Its jobs run then as if nobody had ever switched it: those that start off wait until it is
+switched on, all others run.`,
+		Example: "  pawl kind reset ledger.credit.v1 --reason 'the trial is over'",
+		Args:    needs("the kind's NAME", 1, 1),
+	}
+	act.add(command)
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
+		by, err := act.actor(p)
+		if err != nil {
+			return err
+		}
+		if err := s.ResetKind(ctx, args[0], by); err != nil {
+			return err
+		}
+		if p.json {
+			return p.printer.object(struct {
+				Kind   string `json:"kind"`
+				Switch text   `json:"switch"`
+			}{Kind: args[0]})
+		}
+		p.printer.say("Kind %s has no switch any more.", args[0])
+		return nil
 	})
 	return command
 }

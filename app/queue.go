@@ -28,7 +28,7 @@ func (p *program) queueList() *cobra.Command {
 HOSTS is the number of live hosts that serve the queue: heard of within the last minute, and not draining.
 
 In a pipe, tab-separated: queue, waiting, scheduled, reserved, seconds that the oldest ready job has waited, paused,
-hosts.`,
+hosts, and of a pause until when, since when, by whom and why.`,
 		Args: needs("", 0, 0),
 		RunE: p.onStore(existing, p.listQueues),
 	}
@@ -43,11 +43,15 @@ func (p *program) listQueues(ctx context.Context, s store, _ []string) error {
 	if err != nil {
 		return err
 	}
+	switches, err := s.Switches(ctx)
+	if err != nil {
+		return err
+	}
 	rows := make([]queueRow, len(queues))
 	var unserved []string
 	for i, queue := range queues {
-		rows[i] = queueRow{queue, ops.Serving(hosts, queue.Name)}
-		if rows[i].hosts == 0 && jobsIn(queue) > 0 {
+		rows[i] = queueRow{wire.QueueOf(queue, ops.Serving(hosts, queue.Name), switches.Queues), queue.OldestReady}
+		if rows[i].Hosts == 0 && jobsIn(queue) > 0 {
 			unserved = append(unserved, queue.Name)
 		}
 	}
@@ -67,24 +71,26 @@ func (p *program) listQueues(ctx context.Context, s store, _ []string) error {
 func jobsIn(q pawl.QueueView) int { return q.Waiting + q.Scheduled + q.Reserved }
 
 type queueRow struct {
-	pawl.QueueView
-	hosts int
+	wire.Queue
+	oldest time.Duration
 }
 
 func (p *program) queueListing() listing[queueRow] {
 	return listing[queueRow]{
 		columns: []column[queueRow]{
-			{head: "QUEUE", cell: func(q queueRow) string { return q.Name }},
+			{head: "QUEUE", cell: func(q queueRow) string { return q.Queue.Queue }},
 			{head: "WAITING", cell: func(q queueRow) string { return fmt.Sprint(q.Waiting) }},
 			{head: "SCHEDULED", cell: func(q queueRow) string { return fmt.Sprint(q.Scheduled) }},
 			{head: "RESERVED", cell: func(q queueRow) string { return fmt.Sprint(q.Reserved) }},
-			{head: "OLDEST READY", cell: func(q queueRow) string { return p.span(q.OldestReady) }},
+			{head: "OLDEST READY", cell: func(q queueRow) string { return p.span(q.oldest) }},
 			{head: "PAUSED", cell: func(q queueRow) string { return p.yesNo(q.Paused) }},
-			{head: "HOSTS", cell: func(q queueRow) string { return fmt.Sprint(q.hosts) }},
+			{head: "HOSTS", cell: func(q queueRow) string { return fmt.Sprint(q.Hosts) }},
+			{head: "UNTIL", cell: func(q queueRow) string { return moment(time.Time(q.PausedUntil)) }},
+			{head: "SINCE", cell: func(q queueRow) string { return moment(time.Time(q.PausedAt)) }},
+			{head: "BY", cell: func(q queueRow) string { return string(q.PausedBy) }, width: 24},
+			{head: "REASON", cell: func(q queueRow) string { return string(q.PauseReason) }},
 		},
-		view: func(q queueRow) any {
-			return wire.QueueOf(q.QueueView, q.hosts)
-		},
+		view: func(q queueRow) any { return q.Queue },
 		none: "No jobs in any queue, and none is paused.",
 	}
 }
@@ -136,7 +142,9 @@ func (p *program) queuePause(pause bool) *cobra.Command {
 		}
 		switch {
 		case p.json:
-			err = p.printer.object(wire.QueuePauseOf(change))
+			told := change
+			told.By = by
+			err = p.printer.object(wire.QueuePauseOf(told))
 		case pause:
 			p.printer.say("Queue %s is paused%s.", args[0], untilText(change.Until))
 		default:

@@ -13,9 +13,10 @@ import (
 
 // kindDetail is one kind with what is known of it.
 type kindDetail struct {
-	Kind         string    `json:"kind"`
-	Switch       text      `json:"switch"`
-	Until        stamp     `json:"until"`
+	Kind   string `json:"kind"`
+	Switch text   `json:"switch"`
+	Until  stamp  `json:"until"`
+	wire.Setting
 	Hosts        []string  `json:"hosts"`  // live ones that have registered it
 	Queues       []string  `json:"queues"` // in which jobs of it wait
 	OldestMS     int64     `json:"oldest_ready_ms"`
@@ -66,7 +67,7 @@ func readKind(ctx context.Context, s store, name string) (kindDetail, error) {
 	}
 	for _, row := range rows {
 		if row.name == name {
-			kind.Switch, kind.Until = text(row.state()), stamp(row.until)
+			kind.Switch, kind.Until, kind.Setting = text(row.state()), stamp(row.until), wire.SettingOf(row.setting)
 		}
 	}
 	heads, err := s.QueueHeads(ctx)
@@ -100,6 +101,7 @@ func (p *program) showKind(k kindDetail) {
 	default:
 		out.field("Switch", string(k.Switch)+untilText(time.Time(k.Until)))
 	}
+	p.showSetting(k.Setting.Read())
 	if out.field("Limit", limitText(k.limit)); !k.limit.Limit.IsZero() {
 		out.field("In line", fmt.Sprintf("%d waiting, %d let through", k.limit.Waiting, k.limit.Through))
 	}
@@ -115,10 +117,17 @@ func (p *program) showKind(k kindDetail) {
 	out.field("Failures", fmt.Sprintf("%d open", k.OpenFailures))
 }
 
+// showSetting says who has set a switch or a pause.
+func (p *program) showSetting(s pawl.Setting) {
+	if s.By.Who != "" {
+		p.printer.field("Set", momentAgo(s.At)+" by "+s.By.Who)
+		p.printer.field("Reason", s.By.Why)
+	}
+}
+
 // queueDetail is one queue with what is known of it.
 type queueDetail struct {
 	wire.Queue
-	Until     stamp    `json:"paused_until"`
 	HostNames []string `json:"host_names"`
 	Kinds     []string `json:"kinds"` // of which jobs wait
 }
@@ -153,9 +162,13 @@ func readQueue(ctx context.Context, s store, name string) (queueDetail, error) {
 	if err != nil {
 		return queue, err
 	}
+	switches, err := s.Switches(ctx)
+	if err != nil {
+		return queue, err
+	}
 	for _, q := range queues {
 		if q.Name == name {
-			queue.Queue = wire.QueueOf(q, 0)
+			queue.Queue = wire.QueueOf(q, 0, switches.Queues)
 		}
 	}
 	hosts, err := liveHosts(ctx, s)
@@ -166,15 +179,6 @@ func readQueue(ctx context.Context, s store, name string) (queueDetail, error) {
 		if servesQueue(h, name) {
 			queue.Hosts++
 			queue.HostNames = append(queue.HostNames, h.Name)
-		}
-	}
-	switches, err := s.Switches(ctx)
-	if err != nil {
-		return queue, err
-	}
-	for _, pause := range switches.Queues {
-		if pause.Queue == name && pause.Paused {
-			queue.Until = stamp(pause.Until)
 		}
 	}
 	heads, err := s.QueueHeads(ctx)
@@ -196,7 +200,8 @@ func (p *program) showQueue(q queueDetail) {
 		out.field("Oldest", age(time.Duration(q.OldestReadyMS)*time.Millisecond))
 	}
 	if q.Paused {
-		out.field("Paused", "yes"+untilText(time.Time(q.Until)))
+		out.field("Paused", "yes"+untilText(time.Time(q.PausedUntil)))
+		p.showSetting(pawl.Setting{By: pawl.By{Who: string(q.PausedBy), Why: string(q.PauseReason)}, At: time.Time(q.PausedAt)})
 	}
 	for i, kind := range q.Kinds {
 		out.field(first(i, "Kinds"), kind)

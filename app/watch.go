@@ -108,6 +108,14 @@ func (p *program) sinkListing() listing[pawl.SinkView] {
 	}
 }
 
+// auditActions are those that the trail knows.
+var auditActions = []pawl.Action{
+	pawl.ActionRedrive, pawl.ActionRetry, pawl.ActionResolve, pawl.ActionDiscard, pawl.ActionReopen, pawl.ActionNote, pawl.ActionForget,
+	pawl.ActionPrune, pawl.ActionErase, pawl.ActionClear, pawl.ActionSwitch, pawl.ActionReset, pawl.ActionPause, pawl.ActionResume,
+	pawl.ActionLimit, pawl.ActionCancel, pawl.ActionRunNow, pawl.ActionDelete, pawl.ActionQuiet, pawl.ActionDrain, pawl.ActionStart,
+	pawl.ActionStop, pawl.ActionAdd, pawl.ActionSet, pawl.ActionDeclare, pawl.ActionOutcome,
+}
+
 func (p *program) auditCommand() *cobra.Command {
 	var filter pawl.AuditFilter
 	var page paging
@@ -121,9 +129,10 @@ In a pipe, tab-separated: id, time, who, door, action, subject, from, to, why, o
 		Args:    needs("", 0, 0),
 	}
 	flags := list.Flags()
-	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\", \"host SESSION\" or \"operation ID\"")
+	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\", \"host SESSION\", \"schedule NAME\", \"sink NAME\" or \"operation ID\"")
 	flags.StringVar(&filter.Who, "who", "", "by this person or program")
-	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, retry, resolve, discard, reopen, note, forget, clear, switch, start, pause, resume, stop, cancel, run-now, delete, quiet, drain or outcome")
+	flags.StringVar((*string)(&filter.Action), "action", "", hyphenedList(auditActions))
+	completes(list, "action", auditActions...)
 	addFlag(flags, &filter.Since, "since", "TIME", "at or after this time, or at most this long ago (90m, 7d)", parsePast)
 	page.add(list)
 	list.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {

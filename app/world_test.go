@@ -36,6 +36,7 @@ var masks = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), ""},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`), "<time.ms>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d UTC`), "<minute>"},
 	{regexp.MustCompile(`\(\d+m?s ago\)`), "(<age> ago)"},
 	{regexp.MustCompile(`"oldest_(ready|pending)_ms":\d+`), `"oldest_${1}_ms":<ms>`},
 	{regexp.MustCompile(`"counts":\[[0-9,]+\]`), `"counts":[<n>]`}, // they depend on when the minute began

@@ -267,12 +267,12 @@ func (s *Status) noteOperations() {
 func (s *Status) noteSwitches(heads []pawl.QueueHead) {
 	for _, q := range s.Switches.Queues {
 		if q.Paused {
-			s.note(QueuePaused, q.Queue, "queue %s is paused%s", q.Queue, until(q.Until))
+			s.note(QueuePaused, q.Queue, "queue %s is paused%s%s", q.Queue, until(q.Until), setBy(q.Setting))
 		}
 	}
 	for _, k := range s.Switches.Kinds {
 		if !k.On {
-			s.note(KindOff, k.Kind, "kind %s is switched off%s", k.Kind, until(k.Until))
+			s.note(KindOff, k.Kind, "kind %s is switched off%s%s", k.Kind, until(k.Until), setBy(k.Setting))
 		}
 		if len(s.Hosts) > 0 && !s.known(k.Kind, heads) {
 			s.note(KindUnknown, k.Kind, "a switch is set of kind %s, and no host knows this kind: the name may be misspelt", k.Kind)
@@ -291,6 +291,14 @@ func until(t time.Time) string {
 		return ""
 	}
 	return " until " + t.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// setBy says who has set a switch, when and why.
+func setBy(s pawl.Setting) string {
+	if s.By.Who == "" {
+		return ""
+	}
+	return fmt.Sprintf(", by %s since %s%s", firstRunes(s.By.Who, 80), s.At.UTC().Format("2006-01-02 15:04 UTC"), because(s.By.Why))
 }
 
 func some(n int, thing string) string {

@@ -19,6 +19,7 @@ type deskStatements struct {
 	selectLive, selectRecord                                         string
 	selectQueues, countHead, countFront, countPlaces, countScheduled string
 	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
+	endSwitch, selectSettings                                        string
 	lockToQuiet, quietHost, lockToDrain, drainHost                   string
 	countParked, upsertLimit, stateLimits, deleteLimit, standBack    string
 	lookAtKind, countLines                                           string
@@ -41,6 +42,7 @@ func newDeskStatements(s schema) deskStatements {
 		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
 		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
+		endSwitch: s.text(endSwitch), selectSettings: s.text(selectSettings),
 		lockToQuiet: s.text(lockToQuiet), quietHost: s.text(quietHost), lockToDrain: s.text(lockToDrain), drainHost: s.text(drainHost),
 		countParked: s.text(countParked), upsertLimit: s.text(upsertLimit), stateLimits: s.text(stateLimits), deleteLimit: s.text(deleteLimit),
 		standBack: s.text(standBack), lookAtKind: s.text(lookAtKind), countLines: s.text(countLines),

@@ -36,6 +36,7 @@ func settingActs() []act {
 				},
 			}
 		}),
+		resetAct(),
 		setting(act{
 			action: pawl.ActionPause, on: "queue", from: "goes on", to: "paused",
 			elsewhere: "Controls/a paused queue waits, and is resumed",
@@ -71,6 +72,31 @@ func settingActs() []act {
 				},
 			}
 		}),
+	}
+}
+
+func resetAct() act {
+	on := func(f *fixture, kind string) deed {
+		return deed{
+			do: func(s Store) error { return s.ResetKind(f.ctx, kind, operator("table")) },
+			look: func() string {
+				switches, err := f.store.Switches(f.ctx)
+				f.ok("switches", err)
+				if slices.ContainsFunc(switches.Kinds, func(s pawl.KindSwitch) bool { return s.Kind == kind }) {
+					return "set"
+				}
+				return "not set"
+			},
+		}
+	}
+	return act{
+		action: pawl.ActionReset, on: "kind", from: "set", to: "not set", none: pawl.ErrNotFound, again: pawl.ErrNotFound,
+		lacking: func(f *fixture) deed { return on(f, "k"+pawl.NewID().String()) },
+		begin: func(f *fixture) deed {
+			kind := "k" + pawl.NewID().String()
+			f.switchKind(kind, false)
+			return on(f, kind)
+		},
 	}
 }
 

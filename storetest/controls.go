@@ -19,7 +19,9 @@ func controlPromises() []promise {
 		{name: "a pause counts until its end", check: pauseEnds},
 		{name: "jobs that are held back hide nothing", check: heldHideNothing},
 		{name: "running jobs of a kind that is switched off can be settled", check: offWhileRunning},
-		{name: "switches are listed", check: switchesListed},
+		{name: "switches are listed, with who has set them, when and why", check: switchesListed},
+		{name: "a kind whose switch is reset runs or waits as it says itself", check: switchReset},
+		{name: "only a switch that is set can be reset", check: resetRefused},
 		{name: "every switch and pause is audited", check: switchesAudited},
 		{name: "hosts hear of every change with their next beat", check: switchVersion},
 		{name: "switches hold for every handle", check: switchesElsewhere},
@@ -169,15 +171,67 @@ func switchesListed(f *fixture) {
 	}
 	f.equal("switches at first", list(), pawl.Switches{})
 	until := f.beat(f.host("a"), pawl.Beat{}).Now.Add(time.Hour).Truncate(time.Millisecond)
-	f.switchKind("a.v1", false)
+	f.switchKind("a.v1", true)
+	f.ok("turn", f.store.SwitchKind(f.ctx, pawl.KindSwitch{Kind: "a.v1"}, operator("bank is down")))
 	f.switchKind("b.v1", true, until)
 	f.pauseQueue("q", true, until)
+	f.ok("limit", f.store.SetLimit(f.ctx, "a.v1", &pawl.Limit{Concurrency: 1}, operator("no switch")))
+	at := func(subject string, action pawl.Action) time.Time {
+		f.Helper()
+		return f.audit(pawl.AuditFilter{Subject: subject, Action: action})[0].At
+	}
+	a := pawl.KindSwitch{Kind: "a.v1", Setting: pawl.Setting{By: operator("bank is down"), At: at("kind a.v1", pawl.ActionSwitch)}}
 	f.equal("switches", list(), pawl.Switches{
-		Kinds:  []pawl.KindSwitch{{Kind: "a.v1"}, {Kind: "b.v1", On: true, Until: until}},
-		Queues: []pawl.QueuePause{{Queue: "q", Paused: true, Until: until}},
+		Kinds: []pawl.KindSwitch{a, {Kind: "b.v1", On: true, Until: until, Setting: pawl.Setting{By: operator("test"), At: at("kind b.v1", pawl.ActionSwitch)}}},
+		Queues: []pawl.QueuePause{{
+			Queue: "q", Paused: true, Until: until, Setting: pawl.Setting{By: operator("test"), At: at("queue q", pawl.ActionPause)},
+		}},
 	})
 	f.pass(2 * time.Hour)
-	f.equal("switches past their end", list(), pawl.Switches{Kinds: []pawl.KindSwitch{{Kind: "a.v1"}}})
+	a.At = at("kind a.v1", pawl.ActionSwitch)
+	f.equal("switches past their end", list(), pawl.Switches{Kinds: []pawl.KindSwitch{a}})
+}
+
+func (f *fixture) resetKind(kind string) {
+	f.Helper()
+	f.ok("reset kind", f.store.ResetKind(f.ctx, kind, operator("test")))
+}
+
+func switchReset(f *fixture) {
+	session := f.host("a")
+	plain, off := f.put(), f.startsOffJob()
+	f.switchKind(workKind, false)
+	f.claimNone("of a kind that is off", session)
+	f.resetKind(workKind)
+	job := f.claimOne(session)
+	f.equal("what does not start off runs again", job.ID, plain)
+	f.settle(session, end(job, pawl.Done{}))
+	f.switchKind(workKind, true)
+	f.resetKind(workKind)
+	f.claimNone("what starts off waits again", session)
+	f.equal("held by its kind", f.view(off).HeldByKind, true)
+	switches, err := f.store.Switches(f.ctx)
+	f.ok("switches", err)
+	f.equal("switches", switches, pawl.Switches{})
+	line := f.audit(pawl.AuditFilter{Subject: "kind " + workKind})[0]
+	f.equal("line in the trail", [3]string{string(line.Action), line.From, line.To}, [3]string{"reset", "on", "not set"})
+	f.switchKind(workKind, true)
+	f.equal("what it came from", f.audit(pawl.AuditFilter{Subject: "kind " + workKind})[0].From, "not set")
+	f.equal("job", f.claimOne(session).ID, off)
+}
+
+func resetRefused(f *fixture) {
+	session := f.host("a")
+	f.switchKind(workKind, false, f.beat(session, pawl.Beat{}).Now.Add(time.Hour))
+	f.pauseQueue(otherKind, true)
+	before := f.audit(pawl.AuditFilter{})
+	f.fails("never set", f.store.ResetKind(f.ctx, "Storetest.work.v1", operator("test")), pawl.ErrNotFound)
+	f.fails("a queue of that name", f.store.ResetKind(f.ctx, otherKind, operator("test")), pawl.ErrNotFound)
+	f.fails("no name", f.store.ResetKind(f.ctx, "", operator("test")), pawl.ErrInvalid)
+	f.fails("nobody", f.store.ResetKind(f.ctx, workKind, pawl.By{}), pawl.ErrInvalid)
+	f.equal("lines in the trail", len(f.audit(pawl.AuditFilter{})), len(before))
+	f.pass(2 * time.Hour)
+	f.fails("past its end", f.store.ResetKind(f.ctx, workKind, operator("test")), pawl.ErrNotFound)
 }
 
 func switchesAudited(f *fixture) {
@@ -200,11 +254,13 @@ func switchesAudited(f *fixture) {
 func switchVersion(f *fixture) {
 	session := f.host("a")
 	version := func() int64 { return f.beat(session, pawl.Beat{}).Switches }
+	f.switchKind(otherKind, true)
 	seen := map[int64]bool{version(): true}
 	f.equal("without a change", version(), version())
 	for name, change := range map[string]func(){
 		"off": func() { f.switchKind(workKind, false) }, "on": func() { f.switchKind(workKind, true) },
 		"pause": func() { f.pauseQueue(normal, true) }, "resume": func() { f.pauseQueue(normal, false) },
+		"reset": func() { f.resetKind(otherKind) },
 	} {
 		change()
 		v := version()

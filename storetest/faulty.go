@@ -266,6 +266,10 @@ func (f *Faulty) SwitchKind(ctx context.Context, s pawl.KindSwitch, by pawl.By) 
 	return f.tell(ctx, "SwitchKind", func() error { return f.operator.SwitchKind(ctx, s, by) })
 }
 
+func (f *Faulty) ResetKind(ctx context.Context, kind string, by pawl.By) error {
+	return f.tell(ctx, "ResetKind", func() error { return f.operator.ResetKind(ctx, kind, by) })
+}
+
 func (f *Faulty) PauseQueue(ctx context.Context, p pawl.QueuePause, by pawl.By) error {
 	return f.tell(ctx, "PauseQueue", func() error { return f.operator.PauseQueue(ctx, p, by) })
 }

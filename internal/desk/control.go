@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -18,6 +19,15 @@ type Control struct {
 	Name  string
 	On    bool // a kind's: runs; a queue's: is paused
 	Until time.Time
+	pawl.Setting
+}
+
+// NotSet is how the trail shows a control that nobody has set, or that is past its end.
+const NotSet = "not set"
+
+// NoSwitch is the error where a kind's switch is to be reset and none is set.
+func NoSwitch(kind string) error {
+	return fmt.Errorf("kind %s: no switch is set: %w", kind, pawl.ErrNotFound)
 }
 
 // State is the control as the trail shows it.
@@ -37,9 +47,9 @@ func (c Control) State() string {
 func Switches(controls []Control) (out pawl.Switches) {
 	for _, c := range controls {
 		if c.What == OfKind {
-			out.Kinds = append(out.Kinds, pawl.KindSwitch{Kind: c.Name, On: c.On, Until: c.Until})
+			out.Kinds = append(out.Kinds, pawl.KindSwitch{Kind: c.Name, On: c.On, Until: c.Until, Setting: c.Setting})
 		} else {
-			out.Queues = append(out.Queues, pawl.QueuePause{Queue: c.Name, Paused: c.On, Until: c.Until})
+			out.Queues = append(out.Queues, pawl.QueuePause{Queue: c.Name, Paused: c.On, Until: c.Until, Setting: c.Setting})
 		}
 	}
 	return out

@@ -16,11 +16,25 @@ type Queue struct {
 	OldestReadyMS int64  `json:"oldest_ready_ms" doc:"age of the job that has been ready for longest"`
 	Paused        bool   `json:"paused" doc:"no host claims from it"`
 	Hosts         int    `json:"hosts" doc:"live ones that serve it"`
+	PausedUntil   Stamp  `json:"paused_until" doc:"when it is resumed by itself; null: never, or it is not paused"`
+	PausedAt      Stamp  `json:"paused_at" doc:"when it was paused"`
+	PausedBy      Text   `json:"paused_by" doc:"who has paused it"`
+	PauseReason   Text   `json:"pause_reason" doc:"why"`
 }
 
-// QueueOf is a queue's form.
-func QueueOf(q pawl.QueueView, hosts int) Queue {
-	return Queue{q.Name, q.Waiting, q.Scheduled, q.Reserved, q.OldestReady.Milliseconds(), q.Paused, hosts}
+// QueueOf is a queue's form, with what is known of its pause.
+func QueueOf(q pawl.QueueView, hosts int, pauses []pawl.QueuePause) Queue {
+	out := Queue{
+		Queue: q.Name, Waiting: q.Waiting, Scheduled: q.Scheduled, Reserved: q.Reserved,
+		OldestReadyMS: q.OldestReady.Milliseconds(), Paused: q.Paused, Hosts: hosts,
+	}
+	for _, p := range pauses {
+		if p.Queue == q.Name && q.Paused {
+			out.PausedUntil, out.PausedAt = Stamp(p.Until), Stamp(p.At)
+			out.PausedBy, out.PauseReason = Text(p.By.Who), Text(p.By.Why)
+		}
+	}
+	return out
 }
 
 // Read reads the form.
@@ -54,16 +68,17 @@ type KindSwitch struct {
 	Kind   string `json:"kind" doc:"the kind"`
 	Switch string `json:"switch" doc:"on or off"`
 	Until  Stamp  `json:"until" doc:"when it falls back; null: never"`
+	Setting
 }
 
 // KindSwitchOf is a switch's form.
 func KindSwitchOf(s pawl.KindSwitch) KindSwitch {
-	return KindSwitch{s.Kind, map[bool]string{true: "on", false: "off"}[s.On], Stamp(s.Until)}
+	return KindSwitch{s.Kind, map[bool]string{true: "on", false: "off"}[s.On], Stamp(s.Until), SettingOf(s.Setting)}
 }
 
 // Read reads the form.
 func (s KindSwitch) Read() pawl.KindSwitch {
-	return pawl.KindSwitch{Kind: s.Kind, On: s.Switch == "on", Until: time.Time(s.Until)}
+	return pawl.KindSwitch{Kind: s.Kind, On: s.Switch == "on", Until: time.Time(s.Until), Setting: s.Setting.Read()}
 }
 
 // QueuePause is a pause.
@@ -71,14 +86,35 @@ type QueuePause struct {
 	Queue  string `json:"queue" doc:"the queue"`
 	Paused bool   `json:"paused" doc:"no host claims from it"`
 	Until  Stamp  `json:"until" doc:"when it is resumed by itself; null: never"`
+	Setting
+}
+
+// Setting says who has set a switch or a pause. All is null where it is not known: in the answer to who sets it, for one.
+type Setting struct {
+	SetAt  Stamp `json:"set_at" doc:"when it was set"`
+	SetBy  Text  `json:"set_by" doc:"who has set it"`
+	Door   Text  `json:"door" doc:"through which: cli, library, api, dashboard"`
+	Reason Text  `json:"reason" doc:"why"`
+}
+
+// SettingOf is a setting's form.
+func SettingOf(s pawl.Setting) Setting {
+	return Setting{Stamp(s.At), Text(s.By.Who), Text(s.By.Door), Text(s.By.Why)}
+}
+
+// Read reads the form.
+func (s Setting) Read() pawl.Setting {
+	return pawl.Setting{By: pawl.By{Who: string(s.SetBy), Door: string(s.Door), Why: string(s.Reason)}, At: time.Time(s.SetAt)}
 }
 
 // QueuePauseOf is a pause's form.
-func QueuePauseOf(p pawl.QueuePause) QueuePause { return QueuePause{p.Queue, p.Paused, Stamp(p.Until)} }
+func QueuePauseOf(p pawl.QueuePause) QueuePause {
+	return QueuePause{p.Queue, p.Paused, Stamp(p.Until), SettingOf(p.Setting)}
+}
 
 // Read reads the form.
 func (p QueuePause) Read() pawl.QueuePause {
-	return pawl.QueuePause{Queue: p.Queue, Paused: p.Paused, Until: time.Time(p.Until)}
+	return pawl.QueuePause{Queue: p.Queue, Paused: p.Paused, Until: time.Time(p.Until), Setting: p.Setting.Read()}
 }
 
 // Limit bounds the jobs of one kind, over all hosts.
