@@ -397,4 +397,5 @@ type Operator interface {
 	Eraser
 	Limits
 	Operations
+	Schedules
 }

@@ -85,6 +85,10 @@ type Schedules interface {
 	// id. ErrConflict where Overlap forbids it; ErrRedriveRefused where the policy says RedriveNever. What StartsOff
 	// waits until its kind is switched on.
 	RunSchedule(ctx context.Context, name string, by By) (ID, error)
+}
+
+// Declarations are how code brings its schedules into a store that keeps Schedules. Hosts do it.
+type Declarations interface {
 	// DeclareSchedules brings what the code of a session's host declares into the store; result i belongs to schedule
 	// i, and a refused one does not stop the others. What is declared already is left alone. A declaration that the
 	// store has not seen before replaces the present one; one that was replaced itself comes back only when no other

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -173,7 +174,7 @@ func TestHidden(t *testing.T) {
 	t.Parallel()
 	w := setup(t, func(c *api.Config) { c.HideFromViewers = true })
 	ids := w.letters(2, func(l *pawl.DeadLetter) { l.Note = "" })
-	session, err := w.store.OpenSession(t.Context(), pawl.HostInfo{Name: "h", Sinks: []string{"mail"}})
+	session, err := w.store.OpenSession(t.Context(), pawl.HostInfo{Name: "h", Sinks: []string{"mail"}, Kinds: []string{"mail.v1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +188,16 @@ func TestHidden(t *testing.T) {
 	}
 	job := w.ask(api.RoleOperator, "POST", "/api/v1/jobs", `{"kind":"a","args":{"to":"ada@example.org"}}`).object(t)["id"]
 	w.ask(api.RoleOperator, "POST", "/api/v1/dead/note", `{"ids":["`+ids[0].String()+`"],"note":"asked ada@example.org"}`)
+	args := `{"to":"ada@example.org"}`
+	w.ask(api.RoleOperator, "POST", "/api/v1/schedules", `{"name":"nightly","spec":"1h","kind":"mail.v1","args":`+args+`}`)
+	secret := base64.StdEncoding.EncodeToString([]byte(args))
 	for _, path := range []string{
+		"/schedules", "/schedules/nightly", "/audit?action=add",
 		"/dead", "/dead/" + ids[0].String() + "?payload=true", "/dead/" + ids[1].String(), "/groups", "/jobs", fmt.Sprintf("/jobs/%s?payload=true", job),
 		"/status", "/sinks", "/dead/" + more[0].String() + "/alerts", "/audit",
 	} {
 		answer := w.ask(api.RoleViewer, "GET", "/api/v1"+path, "")
-		if answer.StatusCode != http.StatusOK || strings.Contains(string(answer.body), "example.org") || strings.Contains(string(answer.body), "envelope_base64") {
+		if answer.StatusCode != http.StatusOK || strings.Contains(string(answer.body), "example.org") || strings.Contains(string(answer.body), "envelope_base64") || strings.Contains(string(answer.body), secret) {
 			t.Errorf("GET %s shows to a viewer: %s", path, answer.body)
 		}
 		if whole := w.ask(api.RoleOperator, "GET", "/api/v1"+path, ""); whole.StatusCode != http.StatusOK || strings.Contains(string(whole.body), "(hidden)") {

@@ -42,7 +42,7 @@ func (c *Client) LetterGroups(ctx context.Context, f pawl.LetterFilter, limit in
 	if err := desk.CheckLetters(f); err != nil {
 		return pawl.LetterGroups{}, err
 	}
-	answer, err := send(ctx, c, groupsRoute, groupsQuery{wire.FilterOf(f), limit})
+	answer, err := send(ctx, c, groupsRoute, groupsQuery{wire.FilterOf(f), pageSize(limit)})
 	return pawl.LetterGroups{
 		Groups: wire.Each(answer.Groups, wire.Group.Read), All: answer.All, Letters: answer.Letters,
 		From: answer.From.Time(), Width: wire.Span(answer.WidthMS),

@@ -238,5 +238,5 @@ func pagingOf(p pawl.Page) (paging, error) {
 	if len(p.After) > maxCursor {
 		return paging{}, &pawl.FieldError{Field: "page", Value: p.After, Rule: "must be the Next of a page of this list"}
 	}
-	return paging{p.Limit, p.After}, nil
+	return paging{pageSize(p.Limit), p.After}, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Troubles is what the server finds not well, and what is good to know, each in the order in which to deal with it; wait as in
-// ops.StatusOptions. The server sees all of its store, and a client does not: it has no schedules, for one.
+// ops.StatusOptions. The server's clock is that of the store, or close to it.
 func (c *Client) Troubles(ctx context.Context, wait time.Duration) (troubles, notes []ops.Trouble, err error) {
 	answer, err := send(ctx, c, statusRoute, statusQuery{WaitMS: wait.Milliseconds()})
 	read := func(t wire.Trouble) ops.Trouble {

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"reflect"
+	"strings"
 )
 
 // Version is the version of the paths. What is served under it only ever grows.
@@ -27,6 +28,15 @@ type route struct {
 	creates bool // it answers 201 when something new was stored
 	doc     string
 	in, out reflect.Type
+}
+
+// deed says in words what a route does: "set a kind's switch".
+func (r route) deed() string {
+	deed := r.doc
+	if end := strings.IndexAny(deed, ".,:"); end >= 0 {
+		deed = deed[:end]
+	}
+	return strings.ToLower(deed[:1]) + deed[1:]
 }
 
 // in describes a route.

@@ -2,6 +2,8 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
+	"strconv"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -33,11 +35,27 @@ func (d document) MarshalJSON() ([]byte, error) { return d, nil }
 
 // paging is in the query of lists.
 type paging struct {
-	Limit int    `query:"limit" doc:"how many at most: 1 to 1000, default 50"`
-	After string `query:"after" doc:"the next of the page before"`
+	Limit pageSize `query:"limit" doc:"how many at most: 1 to 1000, default 50"`
+	After string   `query:"after" doc:"the next of the page before"`
 }
 
-func (p paging) page() pawl.Page { return pawl.Page{Limit: p.Limit, After: p.After} }
+// pageSize is how many rows a page has at most. Where it is given it counts: a 0 is no default.
+type pageSize int
+
+// UnmarshalText refuses what no page can have.
+func (s *pageSize) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 32)
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		return &pawl.FieldError{Field: "limit", Value: string(text), Rule: "must be a whole number"}
+	case err != nil || n < 1 || n > 1000:
+		return &pawl.FieldError{Field: "limit", Value: string(text), Rule: "must be from 1 to 1000"}
+	}
+	*s = pageSize(n)
+	return nil
+}
+
+func (p paging) page() pawl.Page { return pawl.Page{Limit: int(p.Limit), After: p.After} }
 
 type jobsQuery struct {
 	State string    `query:"state" doc:"waiting, scheduled, reserved, done, dead or removed"`
@@ -157,7 +175,7 @@ type statusQuery struct {
 }
 
 type auditQuery struct {
-	Subject string    `query:"subject" doc:"a letter's id, or queue NAME, kind NAME, job ID, host SESSION"`
+	Subject string    `query:"subject" doc:"a letter's id, or queue NAME, kind NAME, job ID, host SESSION, schedule NAME, sink NAME, operation ID"`
 	Who     string    `query:"who" doc:"by this person or program"`
 	Action  string    `query:"action" doc:"such as redrive, clear or switch"`
 	Since   time.Time `query:"since" doc:"at or after this time"`

@@ -30,7 +30,7 @@ type counted struct {
 
 type groupsQuery struct {
 	filter
-	Limit int `query:"limit" doc:"how many groups at most: 1 to 1000, default 50"`
+	Limit pageSize `query:"limit" doc:"how many groups at most: 1 to 1000, default 50"`
 }
 
 type groups struct {

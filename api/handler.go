@@ -214,7 +214,7 @@ func (h *Handler) serve(s served, token Token, w http.ResponseWriter, r *http.Re
 	if !token.Role.may(s.route) {
 		h.refuse(w, r, &Error{
 			Status: http.StatusForbidden, Code: codeForbidden,
-			Detail: fmt.Sprintf("token %s is of role %s: %s needs %s", token.Name, token.Role, s.name, s.needs),
+			Detail: fmt.Sprintf("token %s has the role %s: to %s it needs the role %s", token.Name, token.Role, s.deed(), s.needs),
 		})
 		return
 	}

@@ -68,6 +68,7 @@ var forms = map[reflect.Type]form{
 	reflect.TypeFor[pawl.Status](): {
 		"dead, redriven, resolved or discarded", oneOf(pawl.StatusDead, pawl.StatusRedriven, pawl.StatusResolved, pawl.StatusDiscarded),
 	},
+	reflect.TypeFor[pageSize](): {"from 1 to 1000", schema{"type": "integer", "minimum": 1, "maximum": 1000}},
 	rawJSON:                     {"a JSON value", schema{}},
 	reflect.TypeFor[document](): {"a JSON value", schema{"type": "object"}},
 	reflect.TypeFor[[]byte]():   {"a string of base64", text("contentEncoding", "base64")},

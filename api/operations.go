@@ -14,7 +14,7 @@ var (
 	createOperationRoute = to[beginning, begun](route{
 		name: "CreateOperation", method: http.MethodPost, path: "/operations", needs: RoleOperator, creates: true,
 		slow: true, repeats: true, // with an id
-		doc: "Freeze the set of letters that a filter matches now, or that are named, and begin to act on them. With an id of the client's own it can be repeated without harm.",
+		doc: "Begin to act on many letters: on those that a filter matches now, or that are named; their set is frozen. With an id of the client's own it can be repeated without harm.",
 	})
 	operationsRoute = to[operationsQuery, operationPage](route{
 		name: "Operations", path: "/operations", needs: RoleViewer,

@@ -15,7 +15,8 @@ import (
 )
 
 // Fields with the tag path or query travel in the URL. Their types are strings, numbers, booleans, times, what reads and
-// writes itself as text, and lists of those (in the query, by repeating the name).
+// writes itself as text, pointers to those where zero is not as good as absent, and lists of those (in the query, by
+// repeating the name).
 
 // readParams fills the fields of a struct from a request's path and query. A name that is not known is refused, and one
 // that is given twice where one value is expected.
@@ -52,6 +53,10 @@ func readTexts(name string, texts []string, into reflect.Value) error {
 	if into.Kind() != reflect.Slice {
 		if len(texts) > 1 {
 			return &pawl.FieldError{Field: spoken(name), Value: texts[1], Rule: "must be given once"}
+		}
+		if into.Kind() == reflect.Pointer {
+			into.Set(reflect.New(into.Type().Elem()))
+			into = into.Elem()
 		}
 		return readParam(name, texts[0], into)
 	}
@@ -116,6 +121,8 @@ func writeParams(path string, from any) string {
 		name := field.Tag.Get("query")
 		switch {
 		case name == "" || at.IsZero():
+		case at.Kind() == reflect.Pointer:
+			query.Set(name, paramText(at.Elem()))
 		case at.Kind() == reflect.Slice:
 			for i := range at.Len() {
 				query.Add(name, paramText(at.Index(i)))

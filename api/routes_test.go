@@ -72,7 +72,7 @@ func TestEveryMethodHasARoute(t *testing.T) {
 			t.Errorf("%s has no route", method)
 		}
 	}
-	if extra := len(routes) - len(methods); extra != 3 { // About, Describe, Status
+	if extra := len(routes) - len(methods); extra != 4 { // About, Describe, Status, Ticks
 		t.Errorf("%d routes are of no method", extra)
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -90,7 +91,7 @@ func (h *Handler) letterGroups(ctx context.Context, c call, in groupsQuery) (gro
 	if err != nil {
 		return groups{}, err
 	}
-	found, err := h.store.LetterGroups(ctx, filter, in.Limit)
+	found, err := h.store.LetterGroups(ctx, filter, int(in.Limit))
 	out := groups{wire.Each(found.Groups, wire.GroupOf), found.All, found.Letters, wire.Stamp(found.From), found.Width.Milliseconds()}
 	if c.hide {
 		for i := range out.Groups {
@@ -242,6 +243,9 @@ func (h *Handler) audit(ctx context.Context, c call, in auditQuery) (auditPage, 
 	for i, entry := range out.Entries {
 		if c.hide && entry.Door == "pawl" { // it may repeat a message
 			out.Entries[i].Why = hidden(entry.Why)
+		}
+		if c.hide && strings.HasPrefix(entry.Subject, "schedule ") { // they say the args
+			out.Entries[i].From, out.Entries[i].To = hidden(entry.From), hidden(entry.To)
 		}
 	}
 	return out, err

@@ -37,7 +37,7 @@ func table() []served {
 		on(quietRoute, (*Handler).quietHost),
 		on(drainRoute, (*Handler).drainHost),
 		on(statusRoute, (*Handler).status),
-	}, append(deadTable(), operationsTable()...)...)
+	}, slices.Concat(deadTable(), operationsTable(), schedulesTable())...)
 }
 
 func (h *Handler) about(_ context.Context, c call, _ none) (about, error) {

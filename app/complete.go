@@ -169,11 +169,7 @@ func groupNames(ctx context.Context, s store) ([]string, error) {
 }
 
 func scheduleNames(ctx context.Context, s store) ([]string, error) {
-	schedules, ok := s.(pawl.Schedules)
-	if !ok {
-		return nil, pawl.ErrUnsupported
-	}
-	page, err := schedules.Schedules(ctx, pawl.ScheduleFilter{}, pawl.Page{Limit: completeLetters})
+	page, err := s.Schedules(ctx, pawl.ScheduleFilter{}, pawl.Page{Limit: completeLetters})
 	var names []string
 	for _, v := range page.Schedules {
 		names = append(names, v.Name+"\t"+v.Spec)

@@ -87,10 +87,8 @@ func storeGauges(ctx context.Context, s ownStore) (string, error) {
 		return "", err
 	}
 	writeGauge(&b, "pawl_dead_letters_open", "Dead letters that wait for a decision.", [][2]string{{"", fmt.Sprint(open)}})
-	if schedules, ok := s.(pawl.Schedules); ok {
-		if err := scheduleGauges(ctx, schedules, &b); err != nil {
-			return "", err
-		}
+	if err := scheduleGauges(ctx, s, &b); err != nil {
+		return "", err
 	}
 	return b.String(), nil
 }

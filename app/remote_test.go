@@ -164,6 +164,16 @@ func TestFarAsNear(t *testing.T) {
 		{"host", "list"},
 		{"host", "show", "nobody"},
 		{"alerts", "list", "--json"},
+		{"schedule", "list"},
+		{"schedule", "list", "--json"},
+		{"schedule", "show", "nightly"},
+		{"schedule", "show", "nightly", "--json"},
+		{"schedule", "show", "nobody"},
+		{"schedule", "next", "nightly", "-n", "3"},
+		{"schedule", "add", "odd", "--spec", "61 * * * *", "--kind", "a"},
+		{"schedule", "add", "odd", "--spec", "1h", "--kind", "nobodys.v1"},
+		{"schedule", "delete", "nobody", "--yes"},
+		{"schedule", "run-now", "nobody"},
 		{"op", "list"},
 		{"op", "show", unknown},
 		{"audit", "list", "--action", "resolve"},
@@ -194,10 +204,10 @@ func TestActsFromAfar(t *testing.T) {
 		{api.RoleOperator, []string{"dead", "resolve", ids[1].String(), "--by", "grace"}, 0, ids[1].String()},
 		{api.RoleOperator, []string{"dead", "forget", ids[2].String(), "--yes"}, 0, ids[2].String()},
 		{api.RoleOperator, []string{"queue", "pause", "3-bulk", "--reason", "x"}, 0, "is paused"},
-		{api.RoleOperator, []string{"kind", "off", "a", "--reason", "x"}, exitDenied, "needs admin"},
+		{api.RoleOperator, []string{"kind", "off", "a", "--reason", "x"}, exitDenied, "to set a kind's switch it needs the role admin"},
 		{api.RoleAdmin, []string{"kind", "off", "a", "--reason", "x"}, 0, "switched off"},
-		{api.RoleViewer, []string{"dead", "resolve", ids[3].String()}, exitDenied, "needs operator"},
-		{api.RoleEnqueue, []string{"dead", "list"}, exitDenied, "needs viewer"},
+		{api.RoleViewer, []string{"dead", "resolve", ids[3].String()}, exitDenied, "to close open letters it needs the role operator"},
+		{api.RoleEnqueue, []string{"dead", "list"}, exitDenied, "to list dead letters it needs the role viewer"},
 		{"", []string{"dead", "list"}, exitUsage, "PAWL_TOKEN"},
 		{api.RoleAdmin, []string{"migrate", "up"}, exitUsage, "is the API of a server"},
 		{api.RoleAdmin, []string{"--connection", "reports", "dead", "list"}, exitPrecondition, `is connection "default", not "reports"`},
@@ -229,12 +239,40 @@ func TestActsFromAfar(t *testing.T) {
 	}
 }
 
-// A command that needs the store itself says where to run it.
+// A recurring job's whole life, from afar.
 func TestSchedulesFromAfar(t *testing.T) {
 	t.Parallel()
 	f := setupFar(t)
-	if _, talk, code := f.pawl(api.RoleAdmin, f.server.URL, "schedule", "list"); code != 1 || !strings.Contains(talk, "run this where the store is") {
-		t.Errorf("status %d, and it says %q", code, talk)
+	f.schedule("other", "report.v1") // its kind was registered once
+	for _, c := range []struct {
+		role api.Role
+		args []string
+		code int
+		says string
+	}{
+		{api.RoleViewer, []string{"add", "nightly", "--spec", "30 2 * * *", "--kind", "report.v1"}, exitDenied, "to add a schedule it needs the role operator"},
+		{api.RoleOperator, []string{"add", "nightly", "--spec", "30 2 * * *", "--zone", "Asia/Kathmandu", "--kind", "report.v1", "--args", `{"n":  3889108265204450030}`, "--backoff", "1s,2s", "--redrive", "one-by-one", "--from", "2020-01-01"}, 0, "Schedule nightly is added: its next tick is"},
+		{api.RoleOperator, []string{"add", "nightly", "--spec", "1h", "--kind", "report.v1"}, exitPrecondition, "is there already"},
+		{api.RoleOperator, []string{"set", "nightly", "--spec", "1h", "--reason", "oftener"}, 0, "is changed"},
+		{api.RoleViewer, []string{"show", "nightly"}, 0, `{"n":  3889108265204450030}`},
+		{api.RoleViewer, []string{"show", "nightly"}, 0, "Policy       backoff [1s 2s], redrive one-by-one"},
+		{api.RoleOperator, []string{"pause", "nightly", "--reason", "x"}, 0, "is paused"},
+		{api.RoleOperator, []string{"run-now", "nightly"}, 0, "-"},
+		{api.RoleOperator, []string{"run-now", "nightly"}, exitPrecondition, "has not ended, and its overlap rule is skip"},
+		{api.RoleOperator, []string{"resume", "nightly"}, 0, "is resumed"},
+		{api.RoleOperator, []string{"delete", "nightly", "--yes"}, 0, "is deleted"},
+		{api.RoleOperator, []string{"show", "nightly"}, exitNotFound, "not found"},
+	} {
+		out, talk, code := f.pawl(c.role, f.server.URL, append([]string{"schedule"}, c.args...)...)
+		if code != c.code || !strings.Contains(out+talk, c.says) {
+			t.Errorf("pawl schedule %s: status %d\n%s%s", strings.Join(c.args, " "), code, out, talk)
+		}
+	}
+	trail, _, _ := f.pawl(api.RoleViewer, f.server.URL, "audit", "list", "--subject", "schedule nightly")
+	for _, action := range []string{"add", "set", "pause", "run-now", "pause", "delete"} {
+		if !strings.Contains(trail, "the-operator/kim\tapi\t"+action+"\t") {
+			t.Errorf("the trail lacks %s:\n%s", action, trail)
+		}
 	}
 }
 

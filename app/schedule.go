@@ -25,17 +25,6 @@ func (p *program) scheduleCommand() *cobra.Command {
 		p.scheduleRunNow(), p.scheduleNext(), p.scheduleDelete())
 }
 
-// onSchedules is onStore for a store that keeps schedules.
-func (p *program) onSchedules(work func(ctx context.Context, s pawl.Schedules, args []string) error) func(*cobra.Command, []string) error {
-	return p.onStore(existing, func(ctx context.Context, s store, args []string) error {
-		schedules, ok := s.(pawl.Schedules)
-		if !ok {
-			return errors.New("schedules cannot be reached through a server's API: run this where the store is")
-		}
-		return work(ctx, schedules, args)
-	})
-}
-
 func (p *program) scheduleList() *cobra.Command {
 	var filter pawl.ScheduleFilter
 	var page paging
@@ -52,7 +41,7 @@ In a pipe, tab-separated: name, spec, zone, kind, state, owner, next tick, last 
 	command.Flags().StringVar(&filter.Kind, "kind", "", "of this kind")
 	command.Flags().StringVar(&filter.Prefix, "prefix", "", "whose name begins so")
 	page.add(command)
-	command.RunE = p.onSchedules(func(ctx context.Context, s pawl.Schedules, _ []string) error {
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 		limit, err := page.rows(p.printer)
 		if err != nil {
 			return err
@@ -115,7 +104,7 @@ func (p *program) scheduleShow() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a schedule, its latest jobs and its next ticks",
 		Args:  needs("the schedule's NAME", 1, 1),
-		RunE: p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+		RunE: p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 			view, err := s.Schedule(ctx, args[0])
 			if err != nil {
 				return err
@@ -210,7 +199,7 @@ func statedPolicy(policy pawl.Policy) string {
 	add(len(policy.Backoff) > 0, "backoff %v", policy.Backoff)
 	add(policy.Timeout != 0, "timeout %s", policy.Timeout)
 	add(policy.RetryFor != 0, "retry for %s", policy.RetryFor)
-	add(policy.Redrive > pawl.RedriveAny, "redrive %s", policy.Redrive)
+	add(policy.Redrive != pawl.RedriveInherit, "redrive %s", policy.Redrive)
 	add(policy.StartsOff, "starts off")
 	return strings.Join(parts, ", ")
 }
@@ -228,7 +217,7 @@ spec that is only tried, for which no store is needed. Times are in the schedule
 	command.Flags().IntVarP(&n, "count", "n", n, "how many: `N`, at most 1000")
 	command.Flags().StringVar(&spec, "spec", "", "try this `SPEC`")
 	command.Flags().StringVar(&zone, "zone", "", "with --spec: the time `ZONE` (default UTC)")
-	of := p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+	of := p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		view, err := s.Schedule(ctx, args[0])
 		if err != nil {
 			return err

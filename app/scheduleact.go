@@ -97,7 +97,7 @@ the policy that the code states: what is not said here has the defaults. For wor
 	}
 	g.add(command)
 	act.add(command)
-	command.RunE = p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		by, err := act.actor(p)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ becomes yours.`,
 	}
 	g.add(command)
 	act.add(command)
-	command.RunE = p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		by, err := act.actor(p)
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func (p *program) schedulePause(pause bool) *cobra.Command {
 		command.Example = "  pawl schedule resume report.nightly"
 	}
 	act.add(command)
-	command.RunE = p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		by, err := act.actor(p)
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ redriven. A kind that starts off waits until it is switched on.`,
 		Args: needs("the schedule's NAME", 1, 1),
 	}
 	act.add(command)
-	command.RunE = p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		by, err := act.actor(p)
 		if err != nil {
 			return err
@@ -245,7 +245,7 @@ declare it again. Pause it, or take it out of the code.`,
 	}
 	act.add(command)
 	command.Flags().BoolVar(&sure.yes, "yes", false, "do not ask")
-	command.RunE = p.onSchedules(func(ctx context.Context, s pawl.Schedules, args []string) error {
+	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		by, err := act.actor(p)
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ type Config struct {
 	// Storm bounds the alerts of single deaths: 30 a minute to one sink, and the rest in a digest.
 	Storm pawl.Storm
 	// Schedules are the recurring jobs that this program's code declares; see package schedule. The store has to be a
-	// pawl.Schedules. They need not be of kinds that this host handles.
+	// pawl.Declarations. They need not be of kinds that this host handles.
 	Schedules []pawl.Schedule
 	// Classifiers are asked, in this order, about errors that carry no class. classify.Default() knows the common ones.
 	// Default: none, which retries whatever is not marked.

@@ -13,7 +13,7 @@ import (
 // in a while, since a declaration that had to wait for a newer one may come into its own when that has gone.
 type declarer struct {
 	host      *Host
-	store     pawl.Schedules
+	store     pawl.Declarations
 	schedules []pawl.Schedule
 	prints    map[string]string // fingerprints by name
 	said      map[string]string // what was last said of a schedule
@@ -30,7 +30,7 @@ func newDeclarer(store pawl.Store, config Config) (*declarer, error) {
 		trouble: trouble.New(config.Logger, "schedules cannot be declared"),
 	}
 	var ok bool
-	if d.store, ok = store.(pawl.Schedules); !ok {
+	if d.store, ok = store.(pawl.Declarations); !ok {
 		return nil, &pawl.FieldError{Field: "Schedules", Value: len(config.Schedules), Rule: "must be left out: this store keeps no schedules"}
 	}
 	for _, s := range config.Schedules {

@@ -44,7 +44,7 @@ func (s *Store) endedTexts(slots slotSet, text, id string) string {
 	return s.schema.text(strings.ReplaceAll(text, "{ended}", ended+" limit 1"))
 }
 
-var _ pawl.Schedules = (*Store)(nil)
+var _ pawl.Declarations = (*Store)(nil)
 
 func scanSchedule(rows pgx.Rows) (*desk.ScheduleRow, error) {
 	r := &desk.ScheduleRow{}

@@ -28,7 +28,7 @@ from pawl_run r left join pawl_done d on d.id = r.job_id where r.schedule = ?1 o
 	noteManual     = `update pawl_schedule set last_job = ?2 where id = ?1`
 )
 
-var _ pawl.Schedules = (*Store)(nil)
+var _ pawl.Declarations = (*Store)(nil)
 
 func scanSchedule(rows *sql.Rows) (*desk.ScheduleRow, error) {
 	r := &desk.ScheduleRow{}

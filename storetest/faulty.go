@@ -35,10 +35,11 @@ type Hook func(ctx context.Context, call func() error) error
 // come; Fail makes one. It passes on what operators do where the store under it can, and answers ErrUnsupported where
 // it cannot. Its methods may be called from several goroutines.
 type Faulty struct {
-	store     pawl.Store
-	operator  pawl.Operator      // nil where the store is none
-	work      pawl.OperationWork // the same
-	schedules pawl.Schedules     // the same
+	store        pawl.Store
+	operator     pawl.Operator      // nil where the store is none
+	work         pawl.OperationWork // the same
+	schedules    pawl.Schedules     // the same
+	declarations pawl.Declarations  // the same
 
 	mu    sync.Mutex
 	log   []string
@@ -51,7 +52,11 @@ func Fail(store pawl.Store) *Faulty {
 	operator, _ := store.(pawl.Operator)
 	work, _ := store.(pawl.OperationWork)
 	schedules, _ := store.(pawl.Schedules)
-	return &Faulty{store: store, operator: operator, work: work, schedules: schedules, at: map[int]When{}, hooks: map[string]Hook{}}
+	declarations, _ := store.(pawl.Declarations)
+	return &Faulty{
+		store: store, operator: operator, work: work, schedules: schedules, declarations: declarations,
+		at: map[int]When{}, hooks: map[string]Hook{},
+	}
 }
 
 // At makes the nth call fail, counted from 1 over the wrapper's whole life.

@@ -52,5 +52,10 @@ func (f *Faulty) RunSchedule(ctx context.Context, name string, by pawl.By) (pawl
 }
 
 func (f *Faulty) DeclareSchedules(ctx context.Context, session pawl.SessionID, schedules []pawl.Schedule) ([]pawl.Declared, error) {
-	return recur(ctx, f, "DeclareSchedules", func(s pawl.Schedules) ([]pawl.Declared, error) { return s.DeclareSchedules(ctx, session, schedules) })
+	return answer(ctx, f, "DeclareSchedules", func() ([]pawl.Declared, error) {
+		if f.declarations == nil {
+			return nil, pawl.ErrUnsupported
+		}
+		return f.declarations.DeclareSchedules(ctx, session, schedules)
+	})
 }

@@ -14,7 +14,7 @@ type Store interface {
 	pawl.Store
 	pawl.Operator
 	pawl.OperationWork
-	pawl.Schedules
+	pawl.Declarations
 }
 
 // Options vary how a store is opened. The zero value is a store as its users get it.

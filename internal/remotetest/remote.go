@@ -21,7 +21,7 @@ type Local interface {
 	pawl.Store
 	pawl.Operator
 	pawl.OperationWork
-	pawl.Schedules
+	pawl.Declarations
 	Close() error
 }
 
@@ -29,14 +29,11 @@ type Local interface {
 type Store struct {
 	pawl.Store
 	pawl.OperationWork
-	schedules // the API does not serve them yet
+	pawl.Declarations
 	pawl.Operator
 	Local  Local
 	client *api.Client
 }
-
-// schedules are embedded under another name than that of their method.
-type schedules = pawl.Schedules
 
 const tokenName = "conformance-suite"
 
