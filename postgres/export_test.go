@@ -41,3 +41,12 @@ func OldestSnapshot(what, who string, age *time.Duration) pawl.Finding {
 	e.oldest(what, who, age)
 	return e.findings[0]
 }
+
+// TurnLock is the key of the lock of whoever gives turns.
+func TurnLock(schema string) int64 {
+	s, err := newSchema(schema)
+	if err != nil {
+		panic(err)
+	}
+	return s.lock("turns")
+}

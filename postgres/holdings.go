@@ -15,6 +15,7 @@ type holdings struct {
 
 type holding struct {
 	jobs  map[pawl.Token]pawl.ID
+	lined map[pawl.Token]struct{} // of the jobs, those that are held to a limit
 	lost  bool  // the reply of a claim never came
 	epoch int64 // of the session; see claimTemplate
 }
@@ -24,7 +25,7 @@ func newHoldings() *holdings { return &holdings{sessions: map[pawl.SessionID]*ho
 func (h *holdings) open(session pawl.SessionID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.sessions[session] = &holding{jobs: map[pawl.Token]pawl.ID{}}
+	h.sessions[session] = &holding{jobs: map[pawl.Token]pawl.ID{}, lined: map[pawl.Token]struct{}{}}
 }
 
 // epoch is what claims of a session carry; -1 for one that was opened elsewhere.
@@ -51,7 +52,7 @@ func (h *holdings) close(session pawl.SessionID) {
 	delete(h.sessions, session)
 }
 
-func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob) {
+func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob, lined map[pawl.ID]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.sessions[session]
@@ -60,7 +61,26 @@ func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob) {
 	}
 	for i := range jobs {
 		held.jobs[jobs[i].Token] = jobs[i].ID
+		if lined[jobs[i].ID] {
+			held.lined[jobs[i].Token] = struct{}{}
+		}
 	}
+}
+
+// anyLined reports whether the end of any of these is known to free a slot of a limit.
+func (h *holdings) anyLined(session pawl.SessionID, settlements []pawl.Settlement) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.sessions[session]
+	if held == nil || len(held.lined) == 0 {
+		return false
+	}
+	for i := range settlements {
+		if _, ok := held.lined[settlements[i].Token]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // settle takes out what was settled or is not the session's any more.
@@ -74,6 +94,7 @@ func (h *holdings) settle(session pawl.SessionID, settlements []pawl.Settlement,
 	for i := range settlements {
 		if results[i] == nil || errors.Is(results[i], pawl.ErrLeaseLost) {
 			delete(held.jobs, settlements[i].Token)
+			delete(held.lined, settlements[i].Token)
 		}
 	}
 }

@@ -208,7 +208,7 @@ func (s *Store) giveKinds(ctx context.Context, kinds ...string) error {
 	for _, kind := range s.names.of(kinds) {
 		for moved := int64(standBackAtOnce); moved == standBackAtOnce && limits[kind].PerKey > 0; {
 			err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				if _, err := tx.Exec(ctx, lockSwitches, s.schema.lock("turns")); err != nil {
+				if _, err := tx.Exec(ctx, lockTurns, s.schema.lock("turns")); err != nil {
 					return err
 				}
 				tag, err := tx.Exec(ctx, s.sql.desk.standBack, kind, standBackAtOnce)

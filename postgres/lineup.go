@@ -109,8 +109,12 @@ func (c *claim) obeyLimits(ctx context.Context) error {
 		}
 	}
 	if len(started) > 0 {
-		if err := c.store.giveAll(ctx, started); err != nil {
+		_, more, err := c.store.giveSlowly(ctx, started)
+		if err != nil {
 			return fmt.Errorf("count starts: %w", err)
+		}
+		if more {
+			c.store.turns.ask()
 		}
 	}
 	if len(unlined) == 0 {

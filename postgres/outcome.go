@@ -33,9 +33,9 @@ const (
   seq = case when t.way = 2 then nextval('{l}.job_seq') when t.way > 2 and j.seq >= 0 then j.seq - 4611686018427387904 else j.seq end,
   attempt = j.attempt - (t.way > 2)::int, requeues = j.requeues + (t.way = 4)::int
 from unnest($1::uuid[], $2::bigint[], $4::smallint[], $5::bigint[], $6::smallint[]) t (id, claim, way, after, side)
-where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.flags & 8 = 0 returning j.id, j.kind, j.flags, j.flags & 32 <> 0 and t.way <= 2 as lined
+where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.flags & 8 = 0 returning j.id, j.flags & 32 <> 0 and t.way <= 2 as lined
 ), came as (
-  insert into {s}.arrival (job_id, kind, keys) select id, case when flags & 64 <> 0 then kind end, flags & 128 <> 0 from back where lined
+  insert into {s}.arrival (job_id) select id from back where lined
 )
 select id, lined from back`
 

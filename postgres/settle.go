@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
@@ -21,16 +22,20 @@ const (
   returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.envelope
 ), kept as (
   insert into {current} ({columns}) select {values} from gone
+), left_lines as (
+  delete from {s}.turn t using gone where gone.flags & 32 <> 0 and t.job_id = gone.id returning t.okey, t.lkey, t.kind
 ), came as (
-  insert into {s}.arrival (job_id, kind, keys) select id, case when flags & 64 <> 0 then kind end, flags & 128 <> 0 from gone where flags & 32 <> 0
+  insert into {s}.arrival (okey, lkey, kind) select distinct okey, lkey, kind from left_lines
 ) select id, flags from gone`
 
 	settleForgotten = `with gone as (
   delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
   where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
-  returning j.id, j.flags, j.kind
+  returning j.id, j.flags
+), left_lines as (
+  delete from {s}.turn t using gone where gone.flags & 32 <> 0 and t.job_id = gone.id returning t.okey, t.lkey, t.kind
 ), came as (
-  insert into {s}.arrival (job_id, kind, keys) select id, case when flags & 64 <> 0 then kind end, flags & 128 <> 0 from gone where flags & 32 <> 0
+  insert into {s}.arrival (okey, lkey, kind) select distinct okey, lkey, kind from left_lines
 ) select id, flags from gone`
 )
 
@@ -59,7 +64,10 @@ func (s *Store) Settle(ctx context.Context, session pawl.SessionID, settlements 
 		s.claims.fronts.Add(1)
 		s.waker.announce()
 	}
-	if b.lined {
+	if b.turns.shows() {
+		s.tellTurns()
+	}
+	if b.lined && b.turnsAreLeft() {
 		s.turns.ask()
 	}
 	return b.results, nil
@@ -76,6 +84,14 @@ type settling struct {
 	repeats map[int]int // members whose reservation was named before, and where
 	ready   bool        // jobs became ready
 	lined   bool        // some stood in line
+	turns   quickTurns  // that were given with the acknowledgements
+}
+
+// turnsAreLeft reports that there may be turns to give: for what did not end by an acknowledgement, for what cannot be done
+// quickly, or since others were at it.
+func (b *settling) turnsAreLeft() bool {
+	q := &b.turns
+	return len(b.others) > 0 || !q.ended || !q.mine || q.rest || q.more
 }
 
 func newSettling(s *Store, session pawl.SessionID, settlements []pawl.Settlement) *settling {
@@ -144,20 +160,27 @@ func (b *settling) finish(ctx context.Context) error {
 	}
 	ids, claims := b.reservations(b.done)
 	ended := make(map[pawl.ID]bool, len(ids))
+	read := func(rows pgx.Rows) error {
+		clear(ended)
+		for rows.Next() {
+			r := row(rows.RawValues())
+			ended[r.id(0)] = true
+			b.lined = b.lined || r.int16(1)&flagLined != 0
+		}
+		return rows.Err()
+	}
+	frees := b.store.held.anyLined(b.session, b.items)
 	err := b.keepingHistory(ctx, func(slots slotSet) error {
 		return b.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			clear(ended)
+			if frees {
+				return b.passOn(ctx, conn, slots.texts.settleDone, []any{ids, claims, int64(b.session)}, read)
+			}
 			rows, err := conn.Query(ctx, slots.texts.settleDone, ids, claims, int64(b.session))
 			if err != nil {
 				return err
 			}
 			defer rows.Close()
-			for rows.Next() {
-				r := row(rows.RawValues())
-				ended[r.id(0)] = true
-				b.lined = b.lined || r.int16(1)&flagLined != 0
-			}
-			return rows.Err()
+			return read(rows)
 		})
 	})
 	switch {
@@ -173,6 +196,25 @@ func (b *settling) finish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// passOn ends acknowledged jobs, and in the same round trip gives their slots to the next ones in line.
+func (b *settling) passOn(ctx context.Context, conn *pgxpool.Conn, text string, args []any, read func(pgx.Rows) error) error {
+	batch := &pgx.Batch{}
+	batch.Queue("begin")
+	batch.Queue(text, args...).Query(read)
+	settled := false
+	batch.Queue("commit").Exec(func(pgconn.CommandTag) error {
+		settled = true
+		return nil
+	})
+	b.turns = quickTurns{}
+	b.turns.queue(b.store, batch)
+	err := conn.SendBatch(ctx, batch).Close()
+	if settled {
+		return nil // whatever became of the turns: see Settle
+	}
+	return err
 }
 
 // keepingHistory calls settle with the tables of finished jobs. A trouble with them never keeps a job from ending: where

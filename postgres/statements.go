@@ -12,7 +12,7 @@ type statements struct {
 	insertArrivals, arriveTakenBack, insertJobArrivals        string
 	takeArrivals, selectLimits, selectRates, leaveLines       string
 	leaveLimits, passOrders, passKeys, passKinds, letThrough  string
-	passKindsThrough                                          string
+	giveQuickly                                               string
 	countPiles, writeRate, countStarts, lookAgain, anyArrival string
 	parkUnlined                                               string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
@@ -46,7 +46,7 @@ func newStatements(s schema) statements {
 		insertArrivals:    s.text(insertArrivals), arriveTakenBack: s.text(arriveTakenBack), insertJobArrivals: s.text(insertJobArrivals),
 		takeArrivals: s.text(takeArrivals), selectLimits: s.text(selectLimits), selectRates: s.text(selectRates), leaveLines: s.text(leaveLines),
 		leaveLimits: s.text(leaveLimits), passOrders: s.text(passOrders), passKeys: s.text(passKeys), passKinds: s.text(passKinds),
-		letThrough: s.text(letThrough), passKindsThrough: s.text(passKindsThrough), countPiles: s.text(countPiles), writeRate: s.text(writeRate), countStarts: s.text(countStarts),
+		letThrough: s.text(letThrough), giveQuickly: s.text(giveQuickly), countPiles: s.text(countPiles), writeRate: s.text(writeRate), countStarts: s.text(countStarts),
 		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined),
 		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
@@ -67,7 +66,6 @@ type giving struct {
 	rates  map[int32]rateRow
 	jobs   idList         // to look at, in the order of what has happened to them
 	mine   bool           // nobody else gives turns
-	keys   bool           // some may have keys
 	dirty  map[lines]bool // lines to look at
 	ready  []stand        // those who are through
 	again  map[lines]bool // lines that were longer than is let through at a time
@@ -93,76 +91,73 @@ func scanStand(rows pgx.Rows) (s stand, err error) {
 	return s, err
 }
 
+func newGiving(s *Store, conn *pgxpool.Conn) giving {
+	return giving{store: s, conn: conn, limits: map[int32]pawl.Limit{}, dirty: map[lines]bool{}}
+}
+
 func (t *giving) run(ctx context.Context, started idList) error {
-	if err := t.begin(ctx, len(started) > 0); err != nil {
+	lock := seizeTurns
+	if len(started) > 0 {
+		lock = lockTurns
+	}
+	if err := t.begin(ctx, lock); err != nil {
 		return fmt.Errorf("take arrivals: %w", err)
 	}
 	if !t.mine {
 		_, err := t.conn.Exec(ctx, "rollback")
 		return err
 	}
-	if kinds, most, ok := t.isSimple(started); ok {
-		batch := &pgx.Batch{}
-		t.arrive(batch)
-		batch.Queue(t.store.sql.passKindsThrough, kinds, most).Exec(func(tag pgconn.CommandTag) error {
-			t.made = int(tag.RowsAffected())
-			return nil
-		})
-		return t.end(ctx, batch)
-	}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
 		{"count starts", func(ctx context.Context) error { return t.countStarts(ctx, started) }},
-		{"look at jobs", t.arriveNow},
+		{"look at jobs", t.arrive},
 		{"by ordering key", t.passOrders},
 		{"by limit key", t.passKeys},
 		{"by kind", t.passKinds},
 		{"make jobs ready", t.makeReady},
 		{"note what is left", t.noteAgain},
+		{"commit", t.end},
 	} {
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return t.end(ctx, &pgx.Batch{})
+	return nil
 }
 
 // end commits, after which whoever left word while this one held the lock relies on it to look once more.
-func (t *giving) end(ctx context.Context, batch *pgx.Batch) error {
+func (t *giving) end(ctx context.Context) error {
+	batch := &pgx.Batch{}
 	batch.Queue("commit")
 	var token *time.Duration
 	batch.Queue(t.store.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&t.more, &token) })
 	return t.conn.SendBatch(ctx, batch).Close()
 }
 
-// begin takes what there is to look at, unless somebody else gives turns; then it waits for him if it must.
-func (t *giving) begin(ctx context.Context, must bool) error {
+// begin takes what there is to look at, unless somebody else gives turns and the lock is not to be waited for.
+func (t *giving) begin(ctx context.Context, lock string) error {
 	s := t.store
 	batch := &pgx.Batch{}
 	batch.Queue("begin")
-	batch.Queue("set local synchronous_commit = off")
-	if must {
-		batch.Queue(lockTurns, s.schema.lock("turns"))
-	}
+	batch.Queue(lock, s.schema.lock("turns"))
 	type arrival struct {
 		n   int64
 		job pawl.ID
 	}
 	var arrived []arrival
-	batch.Queue(s.sql.takeArrivals, arrivalsAtOnce, s.schema.lock("turns")).Query(func(rows pgx.Rows) error {
+	batch.Queue(s.sql.takeArrivals, arrivalsAtOnce).Query(func(rows pgx.Rows) error {
 		var a arrival
 		var l lines
 		var kind *int32
-		var keys bool
-		_, err := pgx.ForEachRow(rows, []any{&a.n, (*idColumn)(&a.job), (*idColumn)(&l.order), (*idColumn)(&l.key), &kind, &keys}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&a.n, (*idColumn)(&a.job), (*idColumn)(&l.order), (*idColumn)(&l.key), &kind}, func() error {
 			if l.kind = 0; kind != nil {
 				l.kind = *kind
 			}
 			t.look(l)
 			arrived = append(arrived, a)
-			t.mine, t.keys = true, t.keys || keys
+			t.mine = true
 			return nil
 		})
 		return err
@@ -189,24 +184,6 @@ func (t *giving) begin(ctx context.Context, must bool) error {
 	return nil
 }
 
-// isSimple reports whether only the gates of kinds are to be looked at that let few through at a time, by their number
-// alone: then all is known that is to be done.
-func (t *giving) isSimple(started idList) (kinds, most []int32, ok bool) {
-	if t.keys || len(started) > 0 {
-		return nil, nil, false
-	}
-	_, kinds = t.gates(func(l lines) bool { return l.key == (pawl.ID{}) && l.kind != 0 })
-	slices.Sort(kinds)
-	for _, kind := range kinds {
-		limit := t.limits[kind]
-		if limit.Concurrency == 0 || limit.Concurrency >= turnsAtOnce || limit.Starts > 0 {
-			return nil, nil, false
-		}
-		most = append(most, int32(limit.Concurrency))
-	}
-	return kinds, most, len(kinds) == len(t.dirty)
-}
-
 // look has lines looked at.
 func (t *giving) look(l lines) {
 	if l.order != (pawl.ID{}) {
@@ -222,10 +199,11 @@ func (t *giving) look(l lines) {
 
 // arrive sees what has become of jobs: those that have ended leave their lines, those that went back, or are due, leave
 // their limits and stand in line for them anew.
-func (t *giving) arrive(batch *pgx.Batch) {
+func (t *giving) arrive(ctx context.Context) error {
 	if len(t.jobs) == 0 {
-		return
+		return nil
 	}
+	batch := &pgx.Batch{}
 	batch.Queue(t.store.sql.leaveLines, t.jobs).Query(func(rows pgx.Rows) error {
 		var l lines
 		var kind *int32
@@ -239,11 +217,6 @@ func (t *giving) arrive(batch *pgx.Batch) {
 		return err
 	})
 	batch.Queue(t.store.sql.leaveLimits, t.jobs).Query(t.readStands)
-}
-
-func (t *giving) arriveNow(ctx context.Context) error {
-	batch := &pgx.Batch{}
-	t.arrive(batch)
 	return t.conn.SendBatch(ctx, batch).Close()
 }
 

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/pawljobs/pawl"
 )
 
 // turnGiver lets the callers of a process share their work.
@@ -16,6 +17,7 @@ type turnGiver struct {
 	notify chan struct{}
 	asked  atomic.Int64 // calls so far
 	served atomic.Int64 // of them; written by whoever holds the token
+	untold atomic.Bool  // jobs were made ready that only this process has been told of
 }
 
 func newTurnGiver() *turnGiver {
@@ -35,58 +37,142 @@ func (s *Store) runTurns() {
 	for {
 		select {
 		case <-s.turns.notify:
-			s.awaitTurns(s.background)
+			s.insist(s.background)
 		case <-s.background.Done():
 			return
 		}
 	}
 }
 
-// giveTurns gives turns for what was committed by now. Where that fails, the sweeps of any host go on with it.
+// insist gives turns for what was committed by now. Where somebody else is at it, who may have looked before, it tries again
+// for a while, without a connection.
+func (s *Store) insist(ctx context.Context) {
+	for pause := time.Millisecond; !s.awaitTurns(ctx) && pause < 2*time.Second; pause *= 2 {
+		wait(ctx, pause)
+	}
+}
+
+// giveTurns gives turns for what was committed by now, unless somebody else is at it, who then looks once more. Where that
+// fails, the sweeps of any host go on with it.
 func (s *Store) giveTurns(ctx context.Context) {
 	s.turns.asked.Add(1)
 	s.awaitTurns(ctx)
 }
 
-// awaitTurns returns when turns have been given for all that was asked by now.
-func (s *Store) awaitTurns(ctx context.Context) {
+// awaitTurns returns when turns have been given for all that was asked by now, or false: they are being given by another
+// process.
+func (s *Store) awaitTurns(ctx context.Context) (given bool) {
 	g := s.turns
 	asked := g.asked.Load()
 	if g.served.Load() >= asked {
-		return
+		return true
 	}
 	select {
 	case <-g.turn:
 	case <-ctx.Done():
-		return
+		return true
 	case <-s.background.Done():
-		return
+		return true
 	}
 	defer func() { g.turn <- struct{}{} }()
 	if g.served.Load() >= asked {
-		return
+		return true
 	}
 	serves := g.asked.Load()
-	if err := s.giveAll(context.WithoutCancel(ctx), nil); err != nil && s.background.Err() == nil {
+	given, more, err := s.giveOnce(context.WithoutCancel(ctx))
+	if err != nil && s.background.Err() == nil {
 		s.config.Logger.Warn("turns could not be given; a sweep does it", "error", err)
 	}
-	g.served.Store(serves)
+	if given || err != nil {
+		g.served.Store(serves)
+	}
+	if more {
+		g.ask()
+	}
+	return given || err != nil
 }
 
-// giveAll gives turns until nothing is left to be looked at. started are jobs whose start is to be counted.
-func (s *Store) giveAll(ctx context.Context, started idList) error {
-	for more := true; more; {
-		var t giving
-		err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			t = giving{store: s, conn: conn, limits: map[int32]pawl.Limit{}, dirty: map[lines]bool{}}
-			return t.run(ctx, started) // where it fails, the pool closes the connection, and so the transaction
+// tellTurnsAfter is how long this process's own hosts, whose workers the ended jobs have left, may take to claim those whose
+// turn it is.
+const tellTurnsAfter = 10 * time.Millisecond
+
+// tellTurns wakes this process's hosts, and those of others where it has none that claims what has become ready.
+func (s *Store) tellTurns() {
+	s.waker.signal()
+	if s.turns.untold.CompareAndSwap(false, true) {
+		time.AfterFunc(tellTurnsAfter, func() {
+			if s.turns.untold.CompareAndSwap(true, false) {
+				poke(s.waker.unsent)
+			}
 		})
-		if err != nil {
-			return fmt.Errorf("give turns: %w", err)
-		}
-		if started, more = nil, t.more; t.made > 0 {
-			s.waker.signal()
-		}
 	}
-	return nil
 }
+
+// giveOnce gives turns once, unless somebody else does. more says that there is more to look at.
+func (s *Store) giveOnce(ctx context.Context) (given, more bool, err error) {
+	var q quickTurns
+	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		batch := &pgx.Batch{}
+		q = quickTurns{}
+		q.queue(s, batch)
+		return conn.SendBatch(ctx, batch).Close() // where it fails, the pool closes the connection, and so the transaction
+	})
+	if err != nil {
+		return false, false, fmt.Errorf("give turns by kind: %w", err)
+	}
+	if q.shows() {
+		s.tellTurns()
+	}
+	if !q.mine || !q.rest {
+		return q.mine, q.more, nil
+	}
+	return s.giveSlowly(ctx, nil)
+}
+
+// giveSlowly gives turns at all gates. started are jobs whose start is to be counted: then it waits for others who give turns.
+func (s *Store) giveSlowly(ctx context.Context, started idList) (given, more bool, err error) {
+	var t giving
+	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		t = newGiving(s, conn)
+		return t.run(ctx, started)
+	})
+	if err != nil {
+		return false, false, fmt.Errorf("give turns: %w", err)
+	}
+	if t.made > 0 {
+		s.tellTurns()
+	}
+	return t.mine, t.more, nil
+}
+
+// quickTurns is a transaction that gives turns at the gates of kinds alone. It is sent as a whole, so the lock is held for
+// no longer than the server takes for it.
+type quickTurns struct {
+	mine  bool // nobody else was giving turns
+	taken int  // words that had been left
+	made  int  // jobs that became ready
+	rest  bool // there was word that it cannot deal with
+	more  bool // there is word now
+	ended bool // it is committed
+}
+
+func (q *quickTurns) queue(s *Store, batch *pgx.Batch) {
+	batch.Queue("begin")
+	batch.Queue(seizeTurns, s.schema.lock("turns"))
+	batch.Queue(s.sql.giveQuickly, turnsAtOnce-1, arrivalsAtOnce).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&q.mine, &q.taken, &q.made, &q.rest)
+	})
+	batch.Queue("commit").Exec(func(pgconn.CommandTag) error {
+		q.ended = true
+		return nil
+	})
+	var token *time.Duration
+	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&q.more, &token)
+		q.more = q.more && q.mine // else it is for whoever was giving turns
+		return err
+	})
+}
+
+// shows reports that claims may find jobs: some were made ready, or somebody else has dealt with what was left here.
+func (q *quickTurns) shows() bool { return q.mine && (q.made > 0 || q.taken == 0) }

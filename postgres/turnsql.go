@@ -2,18 +2,48 @@ package postgres
 
 const (
 	// One gives turns at a time, over all hosts. What he commits need not wait for the disk: if it is lost, so is that the
-	// arrivals were taken.
-	lockTurns = `select pg_advisory_xact_lock($1)`
+	// arrivals were taken. The lock has a statement of its own before those that count, since one sees what was committed
+	// before it began.
+	lockTurns  = `select set_config('synchronous_commit', 'off', true), set_config('pawl.turns', 'true', true), pg_advisory_xact_lock($1)`
+	seizeTurns = `select set_config('synchronous_commit', 'off', true), set_config('pawl.turns', pg_try_advisory_xact_lock($1)::text, true)`
+
+	// All that there is to do where the ends and enqueues of jobs have left word of kinds alone, at whose gates few are let
+	// through, by their number: $1 is how many at most. It says how much of the word it has taken, and whether
+	// there is more to do.
+	giveQuickly = `with held as materialized (
+  select kind, most from (
+    select distinct on (kind) kind, coalesce((value::json ->> 'concurrency')::int, 0) as most, value::json ->> 'starts' is null as unrated
+    from {s}.kind_limit order by kind, source desc) l
+  where unrated and most between 1 and $1
+), word as materialized (
+  select a.n, h.kind from (select n, job_id, okey, lkey, kind from {s}.arrival order by n limit $2) a
+  left join held h on h.kind = a.kind and a.job_id is null and a.okey is null and a.lkey is null
+), taken as (
+  delete from {s}.arrival a using word w
+  where a.n = w.n and w.kind is not null and current_setting('pawl.turns', true) = 'true' returning w.kind
+), free as materialized (
+  select h.kind, h.most - (select count(*) from (select 1 from {s}.turn t where t.kind = h.kind and t.stage = 3 limit h.most) t) as n
+  from held h where h.kind in (select kind from taken)
+), first as materialized (
+  select f.job_id from free g cross join lateral (
+    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
+), passed as (
+  update {s}.turn t set stage = 3, pending = false from first f where t.job_id = f.job_id returning t.job_id, t.place
+), placed as materialized (
+  select job_id, nextval('{l}.job_seq') as seq from (select job_id from passed order by place) p
+), made as (
+  update {s}.job j set run_at = null, ready_at = now(), seq = p.seq from placed p where j.id = p.job_id and j.run_at is not null returning 1
+)
+select current_setting('pawl.turns', true) = 'true', (select count(*) from taken), (select count(*) from made),
+  exists (select 1 from word where kind is null) or exists (select 1 from {s}.rate where next_at <= now())`
 
 	// Who finds somebody else at it leaves the rest to him: he looks once more when he has let go of the lock. The first row
 	// says that nobody else is.
-	takeArrivals = `with me as materialized (
-  select pg_try_advisory_xact_lock($2) as mine
-), taken as (
-  delete from {s}.arrival where (select mine from me) and n in (select n from {s}.arrival order by n limit $1)
-  returning n, job_id, okey, lkey, kind, keys
+	takeArrivals = `with taken as (
+  delete from {s}.arrival where current_setting('pawl.turns', true) = 'true' and n in (select n from {s}.arrival order by n limit $1)
+  returning n, job_id, okey, lkey, kind
 )
-select 0, null, null, null, null, false from me where mine union all select n, job_id, okey, lkey, kind, keys from taken`
+select 0, null, null, null, null where current_setting('pawl.turns', true) = 'true' union all select n, job_id, okey, lkey, kind from taken`
 	selectLimits = `select l.kind, n.text, l.source, l.value from {s}.kind_limit l join {s}.name n on n.id = l.kind order by l.kind, l.source`
 	selectRates  = `select kind, tokens, counted_at, next_at, now() from {s}.rate`
 
@@ -63,20 +93,6 @@ update {s}.turn t set stage = 2 from first f where t.job_id = f.job_id` + return
     select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
 )
 update {s}.turn t set stage = 3, pending = f.rated from first f where t.job_id = f.job_id` + returnStand
-
-	// passKinds and letThrough in one.
-	passKindsThrough = `with free as materialized (
-  select g.kind, g.most - (select count(*) from (select 1 from {s}.turn h where h.kind = g.kind and h.stage = 3 limit g.most) h) as n
-  from unnest($1::int[], $2::int[]) g (kind, most)
-), first as materialized (
-  select f.job_id from free g cross join lateral (
-    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
-), passed as (
-  update {s}.turn t set stage = 3, pending = false from first f where t.job_id = f.job_id returning t.job_id, t.place
-), placed as materialized (
-  select job_id, nextval('{l}.job_seq') as seq from (select job_id from passed order by place) p
-)
-update {s}.job j set run_at = null, ready_at = now(), seq = p.seq from placed p where j.id = p.job_id and j.run_at is not null`
 
 	letThrough = `update {s}.job j set run_at = null, ready_at = now(), seq = u.seq
 from (select id, nextval('{l}.job_seq') as seq from (select id from unnest($1::uuid[]) with ordinality v (id, n) order by n) v) u
