@@ -40,6 +40,17 @@ func NewJobFrom(e Envelope) NewJob {
 	return job
 }
 
+// DecodeJob makes the job that an encoded envelope describes, ready at once, and keeps its bytes.
+func DecodeJob(encoded []byte) (NewJob, Envelope, error) {
+	e, err := DecodeEnvelope(encoded)
+	if err != nil {
+		return NewJob{}, e, err
+	}
+	job := NewJob{Envelope: encoded}
+	job.fill(e)
+	return job, e, nil
+}
+
 func (j *NewJob) fill(e Envelope) {
 	j.ID, j.Kind, j.Queue, j.Unique = e.ID, e.Kind, e.Policy.Queue, e.Unique
 	j.Once, j.StartsOff = e.Policy.MaxTries == 1, e.Policy.StartsOff

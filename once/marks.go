@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 	"unicode"
@@ -15,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/execer"
@@ -63,93 +60,48 @@ type PgxTx interface {
 
 // OpenPostgres opens the marks in a PostgreSQL database, whatever its driver, and brings the tables up to date.
 func OpenPostgres(ctx context.Context, db *sql.DB, config Config) (*Marks, error) {
-	c, err := open(ctx, db, guest.Postgres, config)
-	if err != nil {
-		return nil, err
-	}
-	return &Marks{c}, nil
+	return openMarks(ctx, db, guest.Postgres, config)
 }
 
 // OpenSQLite opens the marks in an SQLite file, whatever its driver, and brings the tables up to date. The connections need
 // a busy timeout (busy_timeout).
 func OpenSQLite(ctx context.Context, db *sql.DB, config Config) (*Marks, error) {
-	c, err := open(ctx, db, guest.SQLite, config)
+	return openMarks(ctx, db, guest.SQLite, config)
+}
+
+func openMarks(ctx context.Context, db *sql.DB, dialect guest.Dialect, config Config) (*Marks, error) {
+	home, err := guest.Open(ctx, db, dialect, config.tables())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open marks: %w", err)
 	}
-	return &Marks{c}, nil
+	return &Marks{core{home: home, texts: newStatements(home)}}, nil
 }
 
 // OpenPgx opens the marks in a PostgreSQL database, and brings the tables up to date. The pool stays its owner's.
 func OpenPgx(ctx context.Context, pool *pgxpool.Pool, config Config) (*PgxMarks, error) {
-	if pool == nil {
-		return nil, errNoDatabase
-	}
-	db := stdlib.OpenDBFromPool(pool)
-	c, err := open(ctx, db, guest.Postgres, config)
+	home, err := guest.OpenPool(ctx, pool, config.tables())
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, fmt.Errorf("open marks: %w", err)
 	}
-	return &PgxMarks{c}, nil
+	return &PgxMarks{core{home: home, texts: newStatements(home)}}, nil
 }
 
 // Close gives back what the marks hold of the pool, which stays open.
 func (m *PgxMarks) Close() error { return m.home.DB.Close() }
 
-var (
-	errNoDatabase    error = &pawl.FieldError{Field: "database", Value: nil, Rule: "must be given"}
-	errNoTransaction error = &pawl.FieldError{Field: "transaction", Value: nil, Rule: "must be given: the mark is part of the caller's"}
-)
+var errNoTransaction error = &pawl.FieldError{Field: "transaction", Value: nil, Rule: "must be given: the mark is part of the caller's"}
 
-func open(ctx context.Context, db *sql.DB, dialect guest.Dialect, config Config) (core, error) {
-	if db == nil {
-		return core{}, errNoDatabase
+func (c Config) tables() guest.Tables {
+	return guest.Tables{
+		Names: guest.Names{Schema: c.Schema, Table: c.Table}, Default: "pawl_once", Migrations: migrations, NoMigrate: c.NoMigrate,
 	}
-	home, steps, err := tables(db, dialect, config)
-	if err == nil && config.NoMigrate {
-		err = home.Check(ctx, steps)
-	} else if err == nil {
-		err = home.Migrate(ctx, steps)
-	}
-	if err != nil {
-		return core{}, fmt.Errorf("open marks: %w", err)
-	}
-	return core{home: home, texts: newStatements(home)}, nil
-}
-
-func tables(db *sql.DB, dialect guest.Dialect, config Config) (*guest.Home, []string, error) {
-	names := guest.Names{Schema: config.Schema, Table: config.Table}
-	if names.Table == "" {
-		names.Table = "pawl_once"
-	}
-	folder := "migrations/sqlite"
-	if dialect == guest.Postgres {
-		folder = "migrations/postgres"
-		if names.Schema == "" {
-			names.Schema = "public"
-		}
-	}
-	home, err := guest.New(db, dialect, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	steps, err := guest.Steps(migrations, folder)
-	return home, steps, err
 }
 
 // PostgresSchema is the SQL that makes the tables, for those who migrate by themselves: see Config.NoMigrate.
-func PostgresSchema(config Config) (string, error) { return schema(guest.Postgres, config) }
+func PostgresSchema(config Config) (string, error) { return config.tables().Script(guest.Postgres) }
 
 // SQLiteSchema is PostgresSchema for SQLite.
-func SQLiteSchema(config Config) (string, error) { return schema(guest.SQLite, config) }
-
-func schema(dialect guest.Dialect, config Config) (string, error) {
-	home, steps, err := tables(nil, dialect, config)
-	if err != nil {
-		return "", err
-	}
-	return home.Script(steps), nil
-}
+func SQLiteSchema(config Config) (string, error) { return config.tables().Script(guest.SQLite) }
 
 type statements struct{ claim, peek, prune string }
 
@@ -180,7 +132,7 @@ func newStatements(h *guest.Home) statements {
 // On PostgreSQL the transaction should be read committed, the default: one that is stricter fails (SQLSTATE 40001) where
 // it had to wait for a claim that was committed. On SQLite begin it as immediate (_txlock=immediate).
 func (m *Marks) Claim(ctx context.Context, tx SQLTx, handler, key string) (first bool, err error) {
-	if _, ok := tx.(*sql.DB); ok || isNil(tx) {
+	if guest.IsNone(tx) {
 		return false, errNoTransaction
 	}
 	return m.claim(ctx, execer.OnSQL(tx), handler, key)
@@ -188,15 +140,10 @@ func (m *Marks) Claim(ctx context.Context, tx SQLTx, handler, key string) (first
 
 // Claim sets the mark as part of a transaction of pgx, as that of Marks does.
 func (m *PgxMarks) Claim(ctx context.Context, tx PgxTx, handler, key string) (first bool, err error) {
-	if _, ok := tx.(*pgxpool.Pool); ok || isNil(tx) {
+	if guest.IsNone(tx) {
 		return false, errNoTransaction
 	}
 	return m.claim(ctx, execer.OnPgx(tx), handler, key)
-}
-
-func isNil(tx any) bool {
-	v := reflect.ValueOf(tx)
-	return tx == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 func (c *core) claim(ctx context.Context, x execer.Execer, handler, key string) (first bool, err error) {

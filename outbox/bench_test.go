@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/outbox"
 )
 
 // gate is a store that lets jobs through until so many have passed, and then waits until it is opened again.
@@ -70,7 +71,7 @@ func benchDrain(b *testing.B, box *business, target store) (drain, direct time.D
 	g := &gate{store: target, closed: make(chan struct{}), open: make(chan struct{})}
 	g.left.Store(part)
 	began := time.Now()
-	stop := start(b, box.dispatcher(b, target, nil, g))
+	stop := start(b, box.dispatcher(b, target, func(c *outbox.DispatcherConfig) { c.Keep = 0 }, g))
 	for i := range parts {
 		<-g.closed
 		drain += time.Since(began)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/guest"
@@ -24,25 +22,18 @@ type Config struct {
 	Connection pawl.Connection
 	// Schema holds the tables; PostgreSQL only. Default "public"; made if it is missing.
 	Schema string
-	// Table is the outbox's name, at most 48 bytes; a second table, with "_control" added, lies beside it. Default
-	// "pawl_outbox".
+	// Table is the outbox's name, at most 48 bytes; two more tables, with "_control" and "_lease" added, lie beside it.
+	// Default "pawl_outbox".
 	Table string
 	// NoMigrate leaves the tables alone: opening then fails with pawl.ErrSchema when they are missing or of another
 	// version. PostgresSchema and SQLiteSchema print what makes them.
 	NoMigrate bool
 }
 
-func (c Config) withDefaults(dialect guest.Dialect) Config {
-	if c.Connection.Name == "" {
-		c.Connection.Name = "default"
+func (c Config) tables() guest.Tables {
+	return guest.Tables{
+		Names: guest.Names{Schema: c.Schema, Table: c.Table}, Default: "pawl_outbox", Migrations: migrations, NoMigrate: c.NoMigrate,
 	}
-	if c.Schema == "" && dialect == guest.Postgres {
-		c.Schema = "public"
-	}
-	if c.Table == "" {
-		c.Table = "pawl_outbox"
-	}
-	return c
 }
 
 // Box is an outbox in a database that is used through database/sql. Make one with OpenPostgres or OpenSQLite. The
@@ -69,17 +60,17 @@ func (c *core) source() *core { return c }
 // OpenPostgres opens the outbox in a PostgreSQL database, whatever its driver, and brings its tables up to date. Where the
 // driver is that of pgx (github.com/jackc/pgx/v5/stdlib), commits wake a dispatcher at once.
 func OpenPostgres(ctx context.Context, db *sql.DB, config Config) (*Box, error) {
-	c, err := open(ctx, db, guest.Postgres, config)
-	if err != nil {
-		return nil, err
-	}
-	return &Box{c}, nil
+	return openBox(ctx, db, guest.Postgres, config)
 }
 
 // OpenSQLite opens the outbox in an SQLite file, 3.35 or later, whatever its driver, and brings its tables up to date. The
 // connections need a busy timeout (busy_timeout), as all have that write to a file that others write to.
 func OpenSQLite(ctx context.Context, db *sql.DB, config Config) (*Box, error) {
-	c, err := open(ctx, db, guest.SQLite, config)
+	return openBox(ctx, db, guest.SQLite, config)
+}
+
+func openBox(ctx context.Context, db *sql.DB, dialect guest.Dialect, config Config) (*Box, error) {
+	c, err := open(config, func() (*guest.Home, error) { return guest.Open(ctx, db, dialect, config.tables()) })
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +79,9 @@ func OpenSQLite(ctx context.Context, db *sql.DB, config Config) (*Box, error) {
 
 // OpenPgx opens the outbox in a PostgreSQL database, and brings its tables up to date. The pool stays its owner's.
 func OpenPgx(ctx context.Context, pool *pgxpool.Pool, config Config) (*PgxBox, error) {
-	if pool == nil {
-		return nil, errNoDatabase
-	}
-	db := stdlib.OpenDBFromPool(pool)
-	c, err := open(ctx, db, guest.Postgres, config)
+	c, err := open(config, func() (*guest.Home, error) { return guest.OpenPool(ctx, pool, config.tables()) })
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, err
 	}
 	return &PgxBox{c}, nil
 }
@@ -113,55 +100,26 @@ func (c core) to(connection pawl.Connection) core {
 	return c
 }
 
-var errNoDatabase error = &pawl.FieldError{Field: "database", Value: nil, Rule: "must be given"}
-
-func open(ctx context.Context, db *sql.DB, dialect guest.Dialect, config Config) (core, error) {
-	if db == nil {
-		return core{}, errNoDatabase
+func open(config Config, home func() (*guest.Home, error)) (core, error) {
+	if config.Connection.Name == "" {
+		config.Connection.Name = "default"
 	}
-	config = config.withDefaults(dialect)
-	home, steps, err := tables(db, dialect, config)
-	if err == nil {
-		err = pawl.CheckName("connection", config.Connection.Name)
+	if err := pawl.CheckName("connection", config.Connection.Name); err != nil {
+		return core{}, fmt.Errorf("open outbox: %w", err)
 	}
-	if err == nil && config.NoMigrate {
-		err = home.Check(ctx, steps)
-	} else if err == nil {
-		err = home.Migrate(ctx, steps)
-	}
+	h, err := home()
 	if err != nil {
 		return core{}, fmt.Errorf("open outbox: %w", err)
 	}
-	texts := newStatements(home)
-	return core{home: home, texts: &texts, connection: config.Connection, channel: home.Channel(), written: &bell{}}, nil
-}
-
-func tables(db *sql.DB, dialect guest.Dialect, config Config) (*guest.Home, []string, error) {
-	home, err := guest.New(db, dialect, guest.Names{Schema: config.Schema, Table: config.Table})
-	if err != nil {
-		return nil, nil, err
-	}
-	folder := "migrations/postgres"
-	if dialect == guest.SQLite {
-		folder = "migrations/sqlite"
-	}
-	steps, err := guest.Steps(migrations, folder)
-	return home, steps, err
+	texts := newStatements(h)
+	return core{home: h, texts: &texts, connection: config.Connection, channel: h.Channel(), written: &bell{}}, nil
 }
 
 // PostgresSchema is the SQL that makes the tables, for those who migrate by themselves: see Config.NoMigrate.
-func PostgresSchema(config Config) (string, error) { return schema(guest.Postgres, config) }
+func PostgresSchema(config Config) (string, error) { return config.tables().Script(guest.Postgres) }
 
 // SQLiteSchema is PostgresSchema for SQLite.
-func SQLiteSchema(config Config) (string, error) { return schema(guest.SQLite, config) }
-
-func schema(dialect guest.Dialect, config Config) (string, error) {
-	home, steps, err := tables(nil, dialect, config.withDefaults(dialect))
-	if err != nil {
-		return "", err
-	}
-	return home.Script(steps), nil
-}
+func SQLiteSchema(config Config) (string, error) { return config.tables().Script(guest.SQLite) }
 
 // Connection names the store that the messages go to, and what its jobs inherit there.
 func (c *core) Connection() pawl.Connection { return c.connection }

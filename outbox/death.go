@@ -11,10 +11,10 @@ import (
 
 // die records the letters of messages and then marks them dead. Whatever fails in between, they are not dispatched any
 // more: their number of claims says so, and a later claim finds the letters that are there.
-func (l *lane) die(ctx context.Context, rows []*row) error {
+func (l *lane) die(ctx context.Context, rows []*row, rest *settlement) error {
 	ctx, cancel := l.detached(ctx)
 	defer cancel()
-	own, err := l.source.condemn(ctx, l.owner, rows)
+	own, err := l.source.condemn(ctx, rest.lease, rows)
 	if err != nil {
 		l.database.Report(err)
 		return err
@@ -32,8 +32,8 @@ func (l *lane) die(ctx context.Context, rows []*row) error {
 	}
 	if err != nil {
 		l.deaths.Report(err, "messages", len(own))
-		l.due.refused = append(l.due.refused, own...)
-		return errors.Join(err, l.flush(ctx))
+		rest.refused = append(rest.refused, own...)
+		return err
 	}
 	l.deaths.Over()
 	for i := range recorded {
@@ -42,7 +42,7 @@ func (l *lane) die(ctx context.Context, rows []*row) error {
 			l.announce(ctx, letters[i])
 		}
 	}
-	if err := l.source.bury(ctx, l.owner, own); err != nil {
+	if err := l.source.bury(ctx, rest.lease, own); err != nil {
 		l.database.Report(err)
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 // batch is what one claim has got.
 type batch struct {
 	rows    []*row
+	lease   int64 // 0 without rows
 	claimed time.Time
 }
 
@@ -41,19 +42,20 @@ func (l *lane) conclude(ctx context.Context, s *sending) error {
 	if s.stop == nil && s.doubt != nil && !s.up && !l.took {
 		s.stop = s.doubt
 	}
-	dead := l.sort(s)
+	settled, dead := l.sort(s)
 	l.took = s.up || l.took && s.doubt == nil
 	var err error
 	if len(dead) > 0 {
-		err = l.die(ctx, dead)
+		err = l.die(ctx, dead, &settled)
 	}
+	l.due = append(l.due, settled)
 	if s.stop == nil {
 		l.store.Over()
 		l.limit = l.config.Batch
 		return err
 	}
 	l.limit = max(l.limit/4, min(smallBatch, l.config.Batch)) // it may be that it is too slow for so many
-	l.store.Report(s.stop, "given_back", len(l.due.given))
+	l.store.Report(s.stop, "given_back", len(settled.given))
 	return errors.Join(s.stop, err)
 }
 
@@ -78,7 +80,7 @@ var errVanished = errors.New("its dispatchers vanished")
 
 // open makes the job of a message; false when that cannot be.
 func (r *row) open() bool {
-	envelope, err := pawl.DecodeEnvelope(r.envelope)
+	job, envelope, err := pawl.DecodeJob(r.envelope)
 	if err == nil && envelope.ID != r.id {
 		err = &pawl.PoisonError{Reason: pawl.ReasonUndecodable, Err: fmt.Errorf("the envelope in message %s is of job %s", r.id, envelope.ID)}
 	}
@@ -86,8 +88,8 @@ func (r *row) open() bool {
 		r.fate, r.err = fateRefused, err
 		return false
 	}
-	r.job = pawl.NewJobFrom(envelope)
-	r.job.Envelope, r.job.RunAt, r.job.Delay = r.envelope, r.runAt, r.delay
+	r.job = job
+	r.job.RunAt, r.job.Delay = r.runAt, r.delay
 	if envelope.Policy.RetryFor > 0 {
 		r.job.EnqueuedAt = r.createdAt // what counts for it is when it was written
 	}
@@ -154,7 +156,7 @@ func (s *sending) probe(ctx context.Context, part []*row) {
 
 // enqueue is one call of the store.
 func (s *sending) enqueue(ctx context.Context, part []*row) (err error) {
-	if time.Since(s.claimed) > s.config.Lease-s.config.Timeout {
+	if time.Since(s.batch.claimed) > s.config.Lease-s.config.Timeout {
 		return errLeaseOver
 	}
 	jobs := make([]pawl.NewJob, len(part))
@@ -227,29 +229,29 @@ var (
 	fileTroubles = []int{5, 6, 8, 10, 13, 14}
 )
 
-// sort puts down what is to be recorded with the next claim, and returns the messages that die.
-func (l *lane) sort(s *sending) (dead []*row) {
-	l.dueUntil = s.claimed.Add(l.config.Lease)
-	for _, r := range s.rows {
+// sort tells what is to be recorded with the next claim from the messages that die.
+func (l *lane) sort(s *sending) (settled settlement, dead []*row) {
+	settled = settlement{lease: s.batch.lease, until: s.batch.claimed.Add(l.config.Lease)}
+	for _, r := range s.batch.rows {
 		if r.fate == fateUnclear && l.isAtFault(r, s) {
 			r.fate = fateRefused
 		}
 		switch {
 		case r.fate == fateStored:
-			l.due.stored = append(l.due.stored, r)
+			settled.stored = append(settled.stored, r)
 		case r.fate == fateUnclear && s.stop == nil:
-			l.due.doubted = append(l.due.doubted, r)
+			settled.doubted = append(settled.doubted, r)
 		case r.fate == fateDead || r.fate == fateRefused && r.attempts >= l.config.Tries:
 			dead = append(dead, r)
 		case r.fate == fateRefused:
-			l.due.refused = append(l.due.refused, r)
+			settled.refused = append(settled.refused, r)
 		default:
-			l.due.given = append(l.due.given, r)
+			settled.given = append(settled.given, r)
 		}
 	}
-	if n := len(l.due.refused); n > 0 {
-		first := l.due.refused[0]
+	if n := len(settled.refused); n > 0 {
+		first := settled.refused[0]
 		l.single.Report(first.err, "message", first.id.String(), "claim", first.attempts, "refused", n)
 	}
-	return dead
+	return settled, dead
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/guest"
 	"github.com/pawljobs/pawl/internal/trouble"
 )
 
@@ -23,7 +24,7 @@ type DispatcherConfig struct {
 	Name string
 	// Version of the program, in letters.
 	Version string
-	// Batch is how many messages one claim takes at most, from 1 to 500. Default 500.
+	// Batch is how many messages one claim takes at most, from 1 to 1000. Default 1000.
 	Batch int
 	// Lease is how long claimed messages are kept from other dispatchers. Default 60 s; at least 1 s.
 	Lease time.Duration
@@ -33,8 +34,9 @@ type DispatcherConfig struct {
 	Poll time.Duration
 	// Tries is the claim at which a message that cannot be dispatched dies. Default 10.
 	Tries int
-	// Keep is how long the rows of messages that were dispatched, or died, stay in the box, without their contents: for as
-	// long a repeat of their id is recognised there. Default 24 hours; negative keeps them for good.
+	// Keep is how long the rows of messages that were dispatched, or died, stay in the box, without their contents, to be
+	// looked at; for as long a repeat of their id is recognised there. Default: they are removed at once, and a repeat is
+	// recognised by the store. Negative keeps them for good.
 	Keep time.Duration
 	// Off leaves the messages where they are; only what is over-age is purged. Box.SwitchOff is for all dispatchers.
 	Off bool
@@ -65,16 +67,13 @@ func (c DispatcherConfig) withDefaults() (DispatcherConfig, error) {
 	if c.Tries == 0 {
 		c.Tries = 10
 	}
-	if c.Keep == 0 {
-		c.Keep = 24 * time.Hour
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c, c.check()
 }
 
-const mostBatch = 500
+const mostBatch = 1000
 
 func (c DispatcherConfig) check() error {
 	for _, rule := range []struct {
@@ -83,7 +82,7 @@ func (c DispatcherConfig) check() error {
 		value  any
 		rule   string
 	}{
-		{c.Batch < 1 || c.Batch > mostBatch, "batch", c.Batch, "must be from 1 to 500"},
+		{c.Batch < 1 || c.Batch > mostBatch, "batch", c.Batch, "must be from 1 to 1000"},
 		{c.Lease < time.Second, "lease", c.Lease, "must be at least 1s"},
 		{c.Timeout <= 0 || c.Timeout > c.Lease/3, "timeout", c.Timeout, "must be greater than 0 and at most a third of the lease"},
 		{c.Poll < 10*time.Millisecond, "poll", c.Poll, "must be at least 10ms"},
@@ -123,9 +122,9 @@ type Dispatcher struct {
 // recorded in letters, which is the target itself where that is an SQL store.
 func NewDispatcher(box Source, letters pawl.DeadLetters, targets []pawl.Enqueuer, config DispatcherConfig) (*Dispatcher, error) {
 	switch {
-	case box == nil || isNil(box):
+	case guest.IsNil(box):
 		return nil, &pawl.FieldError{Field: "box", Value: nil, Rule: "must be given"}
-	case letters == nil || isNil(letters):
+	case guest.IsNil(letters):
 		return nil, &pawl.FieldError{Field: "dead letters", Value: nil, Rule: "must be given: a message that cannot be dispatched must leave a record"}
 	case len(targets) == 0:
 		return nil, &pawl.FieldError{Field: "targets", Value: nil, Rule: "must be given: where are messages to go?"}
@@ -135,13 +134,13 @@ func NewDispatcher(box Source, letters pawl.DeadLetters, targets []pawl.Enqueuer
 		return nil, err
 	}
 	d := &Dispatcher{
-		source: box.source(), letters: letters, config: config, owner: config.Name + "/" + rand.Text()[:12],
+		source: box.source().keeping(config.Keep != 0), letters: letters, config: config, owner: config.Name + "/" + rand.Text()[:12],
 		deaf:   trouble.New(config.Logger, "commits to the outbox are not heard of; it is looked at until they are"),
 		upkeep: trouble.New(config.Logger, "the outbox cannot be purged"),
 	}
 	seen := map[string]bool{}
 	for _, target := range targets {
-		if target == nil || isNil(target) {
+		if guest.IsNil(target) {
 			return nil, &pawl.FieldError{Field: "target", Value: nil, Rule: "must be a store"}
 		}
 		name := target.Connection().Name

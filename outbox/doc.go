@@ -13,7 +13,7 @@
 //	d, err := outbox.NewDispatcher(box, store, []pawl.Enqueuer{store}, outbox.DispatcherConfig{})
 //	err = d.Run(ctx)
 //
-// It claims messages for a minute, hands them in, and marks what is still its own. Wherever it is killed in between, the
+// It claims messages for a minute, hands them in, and removes what is still its own. Wherever it is killed in between, the
 // messages are claimed again, and since a message's id is its job's, the store knows which it has. It remembers that for
 // as long as the job lives and 24 hours after its end.
 //

@@ -113,11 +113,11 @@ func (p killPlan) run() error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, `update `+p.Table+` set attempts = 9 where attempts < 9 and seq = (select max(seq) from `+p.Table+`)`); err != nil {
+	if _, err := db.ExecContext(ctx, `update `+p.Table+` set attempts = 9 where attempts < 9 and id = (select id from `+p.Table+` order by id desc limit 1)`); err != nil {
 		return err
 	}
 	d, err := outbox.NewDispatcher(box, letters, []pawl.Enqueuer{target}, outbox.DispatcherConfig{
-		Batch: 2, Poll: 10 * time.Millisecond, Keep: -1, Logger: slog.New(slog.DiscardHandler),
+		Batch: 2, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -293,7 +293,7 @@ func killFile(t *testing.T, path string) (*business, killPlan) {
 		t.Fatal(err)
 	}
 	source := "file:" + path + "?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)"
-	return &business{name: "sqlite", db: db, box: box, table: "pawl_outbox"}, killPlan{Driver: "sqlite", Table: "pawl_outbox", Source: source}
+	return &business{name: "sqlite", db: db, box: box, table: `"pawl_outbox"`}, killPlan{Driver: "sqlite", Table: "pawl_outbox", Source: source}
 }
 
 // killEverywhere has one process killed at a point, a second one, which has to end the work of the first, at the same, and

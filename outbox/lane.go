@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -23,10 +24,9 @@ type lane struct {
 	limit    int       // rows of the next claim
 	failures int       // in a row
 
-	took     bool           // the store has taken something since a batch was last in doubt
-	doubted  map[int64]bool // rows that were in doubt, by number
-	due      settlement     // what became of the last batch, to be recorded with the next claim
-	dueUntil time.Time      // when its lease is over, and others have it
+	took    bool           // the store has taken something since a batch was last in doubt
+	doubted map[int64]bool // rows that were in doubt, by number
+	due     []settlement   // what became of the last batches, to be recorded with the next claim
 
 	database *trouble.Trouble // the box cannot be read or written
 	store    *trouble.Trouble // the target is down
@@ -59,7 +59,7 @@ func (l *lane) run(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			l.failures++
 			wait(ctx, backoff(l.failures))
-		case err == nil && len(next.rows) == 0 && !l.due.any():
+		case err == nil && len(next.rows) == 0 && len(l.due) == 0:
 			l.failures = 0
 			l.rest(ctx)
 		case err == nil:
@@ -67,7 +67,7 @@ func (l *lane) run(ctx context.Context) {
 		}
 	}
 	l.giveBack(next)
-	for try := 1; l.due.any() && l.flush(ctx) != nil && try < lastTries; try++ {
+	for try := 1; len(l.due) > 0 && l.flush(ctx) != nil && try < lastTries; try++ {
 		time.Sleep(backoff(try))
 	}
 }
@@ -98,7 +98,11 @@ func (l *lane) round(ctx context.Context, now batch) (next batch, err error) {
 }
 
 // giveBack puts down that a batch was not handed in.
-func (l *lane) giveBack(b batch) { l.due.given = append(l.due.given, b.rows...) }
+func (l *lane) giveBack(b batch) {
+	if len(b.rows) > 0 {
+		l.due = append(l.due, settlement{lease: b.lease, until: b.claimed.Add(l.config.Lease), given: b.rows})
+	}
+}
 
 // lastTries is how often a lane that ends tries to record what became of its last batch. What it cannot is dispatched
 // again by others, when its lease is over, and known to the store.
@@ -111,10 +115,10 @@ func (l *lane) claim(ctx context.Context) (batch, error) {
 		l.after = 0
 	}
 	front := l.after == 0
-	rows, err := l.take(ctx)
-	if err == nil && len(rows) == 0 && !front && l.mayRescan() {
+	b, err := l.take(ctx)
+	if err == nil && len(b.rows) == 0 && !front && l.mayRescan() {
 		l.after, front, began = 0, true, time.Now()
-		rows, err = l.take(ctx)
+		b, err = l.take(ctx)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -127,10 +131,11 @@ func (l *lane) claim(ctx context.Context) (batch, error) {
 		// Looking from the front is dear where many messages lie there that are not ready: it takes a small part of the time.
 		l.rescan = time.Now().Add(max(l.config.Poll, 20*time.Since(began)))
 	}
-	if len(rows) > 0 {
-		l.after = rows[len(rows)-1].seq
+	if len(b.rows) > 0 {
+		l.after = b.rows[len(b.rows)-1].seq
 	}
-	return batch{rows, began}, nil
+	b.claimed = began
+	return b, nil
 }
 
 // mayRescan lets a lane that has come to the end look from the front before it rests, if that is cheap.
@@ -138,9 +143,9 @@ func (l *lane) mayRescan() bool { return time.Until(l.rescan) <= l.config.Poll }
 
 // take makes the next claim, and records with it what became of the last one. What it began it ends: a claim whose reply
 // nobody waits for would keep its messages for as long as the lease.
-func (l *lane) take(ctx context.Context) ([]*row, error) {
+func (l *lane) take(ctx context.Context) (batch, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return batch{}, context.Cause(ctx)
 	}
 	ctx, cancel := l.detached(ctx)
 	defer cancel()
@@ -160,22 +165,22 @@ func (l *lane) flush(ctx context.Context) error {
 	return err
 }
 
-func (l *lane) exchange(ctx context.Context, request *claimRequest) ([]*row, error) {
-	if time.Now().After(l.dueUntil) {
-		l.due = settlement{}
-	}
-	rows, lost, err := l.source.exchange(ctx, l.owner, l.due, request)
+func (l *lane) exchange(ctx context.Context, request *claimRequest) (batch, error) {
+	l.due = slices.DeleteFunc(l.due, func(s settlement) bool { return time.Now().After(s.until) })
+	b, lost, err := l.source.exchange(ctx, l.due, request)
 	if err != nil {
-		return nil, err
+		return batch{}, err
 	}
-	l.dispatched.Add(int64(len(l.due.stored)))
-	l.givenBack.Add(int64(len(l.due.given) + len(l.due.doubted)))
-	l.refused.Add(int64(len(l.due.refused)))
-	l.due = settlement{}
+	for _, s := range l.due {
+		l.dispatched.Add(int64(len(s.stored)))
+		l.givenBack.Add(int64(len(s.given) + len(s.doubted)))
+		l.refused.Add(int64(len(s.refused)))
+	}
+	l.due = nil
 	if lost > 0 {
 		l.late.Report(errLeaseOver, "messages", lost)
 	}
-	return rows, nil
+	return b, nil
 }
 
 // soon is the first pause of a lane that knows of a message that is written and not committed.

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -95,6 +96,84 @@ func TestStopWhileHandingIn(t *testing.T) {
 		}
 		if ids := jobsOf(t, target); len(ids) != done {
 			t.Errorf("%d jobs, want %d", len(ids), done)
+		}
+	})
+}
+
+// One claim does not reach beyond another's, and what a dispatcher that vanished held is charged to that alone.
+func TestClaimsStayApart(t *testing.T) {
+	onEach(t, func(t *testing.T, b *business) {
+		target := fileStore(t)
+		entered, leave := make(chan bool, 10), make(chan bool)
+		slow := &faulty{store: target}
+		slow.set(func([]pawl.NewJob) error {
+			entered <- true
+			<-leave
+			return nil
+		})
+		jobs := newJobs(t, 10)
+		b.write(t, jobs...)
+		b.exec(t, `update {t} set locked_until = {now} + {hour} where seq = (select min(seq) from {t})`)
+		stop := start(t, b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Batch = 4 }, slow))
+		<-entered
+		until(t, "eight messages are claimed", func() bool { return b.number(t, `select count(*) from {l}`) == 2 })
+		b.exec(t, `update {t} set locked_until = {now} - {hour}`)
+		quick := &faulty{store: target}
+		start(t, b.dispatcher(t, target, nil, quick))
+		until(t, "two messages are dispatched", func() bool { return b.number(t, `select count(*) from {t} where status = 2 and attempts = 1`) == 2 })
+		quick.mu.Lock()
+		if len(quick.calls) != 2 || !slices.Equal(quick.calls[0], []pawl.ID{jobs[0].ID}) || !slices.Equal(quick.calls[1], []pawl.ID{jobs[9].ID}) {
+			t.Errorf("handed in %v, want the first and the last", quick.calls)
+		}
+		quick.mu.Unlock()
+		b.expire(t)
+		b.empty(t)
+		if once, twice := b.number(t, `select count(*) from {t} where attempts = 1`), b.number(t, `select count(*) from {t} where attempts = 2`); once != 2 || twice != 8 {
+			t.Errorf("%d messages were claimed once and %d twice, want 2 and 8", once, twice)
+		}
+		slow.set(nil)
+		close(leave)
+		stop()
+		if n := b.number(t, `select count(*) from {l}`); n != 0 {
+			t.Errorf("%d claims are left", n)
+		}
+	})
+}
+
+// A claim of several that ran out says nothing about a message that is claimed alone since others vanished with it.
+func TestSuspectIsChargedAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, b *business) {
+		target := fileStore(t)
+		b.write(t, newJobs(t, 3)...)
+		b.exec(t, `update {t} set attempts = 3, lost = 3 where seq = (select min(seq) from {t}) + 1`)
+		b.exec(t, `insert into {l} (connection, first, last, claimed_by, locked_until)
+select 'default', min(seq), max(seq), 'gone', {now} - {hour} from {t}`)
+		start(t, b.dispatcher(t, target, nil, target))
+		b.empty(t)
+		if others, suspect := b.number(t, `select count(*) from {t} where attempts = 2`), b.number(t, `select count(*) from {t} where attempts = 4`); others != 2 || suspect != 1 {
+			t.Errorf("%d others were charged and %d suspects not, want 2 and 1", others, suspect)
+		}
+	})
+}
+
+// Where rows are not kept a message that is written again is one again, and the store knows its id.
+func TestRowsThatAreNotKept(t *testing.T) {
+	onEach(t, func(t *testing.T, b *business) {
+		target := &faulty{store: fileStore(t)}
+		jobs, bad := newJobs(t, 3), newJob(t, 4)
+		target.set(refusing(pawl.ErrUnsupported, bad))
+		start(t, b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Keep, c.Tries = 0, 1 }, target))
+		for range 2 {
+			for i, result := range b.write(t, append(jobs, bad)...) {
+				if result.Status != pawl.Accepted {
+					t.Errorf("message %d: %v", i, result)
+				}
+			}
+			until(t, "nothing is left in the box", func() bool { return b.number(t, `select count(*) from {t}`) == 0 })
+		}
+		same(t, "in the store", jobsOf(t, target), jobs)
+		if letters := lettersOf(t, target); len(letters) != 1 {
+			t.Errorf("%d letters, want 1", len(letters))
 		}
 	})
 }

@@ -30,10 +30,11 @@ func TestPlansOnServer(t *testing.T) {
 	}
 	defer db.Close()
 	schema := "plan_" + strings.ToLower(rand.Text())
-	c, err := open(t.Context(), db, guest.Postgres, Config{Schema: schema})
+	box, err := OpenPostgres(t.Context(), db, Config{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := box.core
 	defer func() {
 		if _, err := db.ExecContext(context.Background(), "drop schema "+pgx.Identifier{schema}.Sanitize()+" cascade"); err != nil {
 			t.Error(err)
@@ -56,14 +57,16 @@ func TestPlansOnServer(t *testing.T) {
 	}{
 		"claim":    {c.texts.claim, []any{"c1", 0, 500, "me", 60000, 3, 1 << 24}, pending},
 		"ready":    {c.texts.ready, []any{"c1", 0}, pending},
-		"mark":     {c.texts.mark, []any{"{}", "me"}, id},
-		"giveBack": {c.texts.giveBack, []any{"{}", "me", 0}, id},
+		"charge":   {c.texts.charge, []any{"c1", 3}, pending},
+		"mark":     {c.texts.mark, []any{"{}", 7}, id},
+		"erase":    {c.texts.erase, []any{"{}", 7}, id},
+		"giveBack": {c.texts.giveBack, []any{"{}", 7, 0}, id},
 		"purge":    {c.texts.purge, []any{3600000, 1000}, ended},
 		"lanes":    {c.texts.lanes, nil, pending},
 		"oldest":   {c.texts.oldest, []any{"c1"}, pending},
 	} {
 		plan := explainOnServer(t, db, c, name != "lanes" && name != "oldest", look.query, look.args)
-		if !strings.Contains(plan, look.has) || strings.Contains(plan, "Seq Scan on pawl_outbox") {
+		if !strings.Contains(plan, look.has) || strings.Contains(plan, "Seq Scan on pawl_outbox\n") {
 			t.Errorf("%s:\n%s", name, plan)
 		}
 		if name == "claim" && strings.Contains(plan, "Sort Key: o") {
@@ -115,20 +118,22 @@ func TestPlansInFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	c, err := open(t.Context(), db, guest.SQLite, Config{})
+	box, err := OpenSQLite(t.Context(), db, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := box.core
 	for name, look := range map[string]struct {
 		query string
 		args  []any
 		has   string
 	}{
 		"claim":    {c.texts.claim, []any{"c1", 0, 500}, "USING INDEX pawl_outbox_pending (connection=? AND seq>?)"},
-		"take":     {c.texts.take, []any{"[]", "me", 1}, "USING INTEGER PRIMARY KEY (rowid=?)"},
+		"charge":   {c.texts.charge, []any{"c1", 3}, "USING INDEX pawl_outbox_pending (connection=? AND seq>? AND seq<?)"},
 		"ready":    {c.texts.ready, []any{"c1", 0}, "USING INDEX pawl_outbox_pending (connection=? AND seq>?)"},
-		"mark":     {c.texts.mark, []any{"[]", "me"}, "USING INTEGER PRIMARY KEY (rowid=?)"},
-		"giveBack": {c.texts.giveBack, []any{"[]", "me", 0}, "USING INTEGER PRIMARY KEY (rowid=?)"},
+		"mark":     {c.texts.mark, []any{"[]", 7}, "USING INTEGER PRIMARY KEY (rowid=?)"},
+		"erase":    {c.texts.erase, []any{"[]", 7}, "USING INTEGER PRIMARY KEY (rowid=?)"},
+		"giveBack": {c.texts.giveBack, []any{"[]", 7, 0}, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"purge":    {c.texts.purge, []any{3600000, 1000}, "INDEX pawl_outbox_ended (ended_at<?)"},
 		"lanes":    {c.texts.lanes, nil, "INDEX pawl_outbox_pending (connection>?)"},
 		"count":    {c.texts.count, []any{"c1", 1000}, "INDEX pawl_outbox_pending (connection=?)"},

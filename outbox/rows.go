@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
 	"time"
 
@@ -17,12 +17,23 @@ import (
 	"github.com/pawljobs/pawl/internal/guest"
 )
 
+// keeping is the same box, whose rows stay in it after their end or do not.
+func (c *core) keeping(rows bool) *core {
+	if rows {
+		return c
+	}
+	other, texts := *c, *c.texts
+	texts.mark, texts.bury = texts.erase, texts.erase
+	other.texts = &texts
+	return &other
+}
+
 // row is a message under lease.
 type row struct {
 	seq       int64
 	id        pawl.ID
 	attempts  int // claims that count, this one included
-	lost      int // of these, the last ones in a row, this one excluded, that nobody was heard of after
+	lost      int // of these, the last ones in a row before this one, that nobody was heard of after
 	lastError string
 	createdAt time.Time
 	runAt     time.Time     // zero: none
@@ -59,93 +70,120 @@ const (
 	aloneAfter = 3        // claims in a row that nobody was heard of after, and a row is taken alone
 )
 
-// exchange records what became of the rows of the last claim, as far as they are still the owner's, and makes the next one:
-// all in one transaction. It returns how many of those that were stored are not the owner's.
-func (c *core) exchange(ctx context.Context, owner string, s settlement, r *claimRequest) (rows []*row, lost int, err error) {
+// exchange records what became of the rows of earlier claims, as far as their leases hold, and makes the next one: all in one
+// transaction. It returns how many of those that were stored were not under their lease any more.
+func (c *core) exchange(ctx context.Context, settled []settlement, r *claimRequest) (b batch, lost int, err error) {
 	if c.home.Dialect == guest.SQLite {
-		rows, lost, err = c.exchangeInFile(ctx, owner, s, r)
+		b, lost, err = c.exchangeInFile(ctx, settled, r)
 	} else {
-		rows, lost, err = c.exchangeOnServer(ctx, owner, s, r)
+		b, lost, err = c.exchangeOnServer(ctx, settled, r)
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("claim and settle messages: %w", err)
+		return batch{}, 0, fmt.Errorf("claim and settle messages: %w", err)
 	}
-	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.seq, b.seq) })
-	return rows, lost, nil
+	return b, lost, nil
 }
 
-func (c *core) exchangeOnServer(ctx context.Context, owner string, s settlement, r *claimRequest) (rows []*row, lost int, err error) {
+func (c *core) exchangeOnServer(ctx context.Context, settled []settlement, r *claimRequest) (b batch, lost int, err error) {
 	steps := []execer.Step{{SQL: c.texts.quick}}
-	steps = append(steps, c.settleSteps(owner, s, &lost)...)
+	steps = append(steps, c.settleSteps(settled, &lost)...)
 	if r != nil {
+		steps = append(steps, execer.Step{SQL: c.texts.turn, Args: []any{c.home.Lock("claim", r.connection)}})
+		steps = append(steps, c.expireSteps(r)...)
 		steps = append(steps, execer.Step{
-			SQL: c.texts.claim, Args: []any{r.connection, r.after, r.limit, owner, r.lease.Milliseconds(), aloneAfter, claimBytes},
+			SQL: c.texts.claim, Args: []any{r.connection, r.after, r.limit, r.owner, r.lease.Milliseconds(), aloneAfter, claimBytes},
 			Row: func(scan func(...any) error) error {
-				row, err := scanRow(scan)
-				rows = append(rows, row)
+				row, err := scanRow(scan, &b.lease)
+				b.rows = append(b.rows, row)
 				return err
 			},
 		})
 	}
-	return rows, lost, c.home.Do(ctx, steps...)
+	return b, lost, c.home.Do(ctx, steps...)
 }
 
 // exchangeInFile chooses in the program what PostgreSQL chooses by itself.
-func (c *core) exchangeInFile(ctx context.Context, owner string, s settlement, r *claimRequest) (rows []*row, lost int, err error) {
+func (c *core) exchangeInFile(ctx context.Context, settled []settlement, r *claimRequest) (b batch, lost int, err error) {
 	err = c.home.Write(ctx, func(ctx context.Context, tx guest.Tx) error {
-		if err := execer.OnSQL(tx).Do(ctx, c.settleSteps(owner, s, &lost)...); err != nil || r == nil {
+		steps := c.settleSteps(settled, &lost)
+		if r != nil {
+			steps = append(steps, c.expireSteps(r)...)
+		}
+		if err := execer.OnSQL(tx).Do(ctx, steps...); err != nil || r == nil {
 			return err
 		}
-		found, bytes := 0, 0
-		err := guest.Rows(ctx, tx, c.texts.claim, []any{r.connection, r.after, r.limit}, func(answer *sql.Rows) error {
-			row, err := scanRow(answer.Scan)
-			if err != nil {
-				return err
-			}
-			suspect := row.lost >= aloneAfter
-			if found++; suspect && found > 1 {
-				return nil
-			}
-			rows = append(rows, row)
-			if bytes += len(row.envelope); suspect || bytes > claimBytes {
-				return guest.ErrEnough
-			}
-			return nil
-		})
-		if err != nil || len(rows) == 0 {
+		if err := c.chooseInFile(ctx, tx, r, &b); err != nil || len(b.rows) == 0 {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, c.texts.take, c.list(rows...), owner, r.lease.Milliseconds())
+		first, last := b.rows[0].seq, b.rows[len(b.rows)-1].seq
+		_, err := guest.One(ctx, tx, c.texts.lease, []any{r.connection, first, last, r.owner, r.lease.Milliseconds()}, &b.lease)
 		return err
 	})
-	return rows, lost, err
+	return b, lost, err
 }
 
-// settleSteps record what became of rows.
-func (c *core) settleSteps(owner string, s settlement, lost *int) (steps []execer.Step) {
-	if len(s.stored) > 0 {
-		steps = append(steps, execer.Step{SQL: c.texts.mark, Args: []any{c.list(s.stored...), owner}, Changed: func(n int64) {
-			*lost = len(s.stored) - int(n)
-		}})
+func (c *core) chooseInFile(ctx context.Context, tx guest.Tx, r *claimRequest, b *batch) error {
+	bytes, before := 0, int64(0)
+	return guest.Rows(ctx, tx, c.texts.claim, []any{r.connection, r.after, r.limit}, func(answer *sql.Rows) error {
+		var wall sql.NullInt64 // where the next lease begins
+		row, err := scanRow(answer.Scan, &wall)
+		if err != nil {
+			return err
+		}
+		suspect := row.lost >= aloneAfter
+		switch {
+		case len(b.rows) == 0 && before == 0:
+			before = cmp.Or(wall.Int64, math.MaxInt64)
+		case row.seq > before:
+			return guest.ErrEnough
+		case suspect:
+			return nil
+		}
+		b.rows = append(b.rows, row)
+		if bytes += len(row.envelope); suspect || bytes > claimBytes {
+			return guest.ErrEnough
+		}
+		return nil
+	})
+}
+
+// expireSteps end the leases that are over.
+func (c *core) expireSteps(r *claimRequest) []execer.Step {
+	return []execer.Step{
+		{SQL: c.texts.charge, Args: []any{r.connection, aloneAfter}},
+		{SQL: c.texts.over, Args: []any{r.connection}},
 	}
-	if len(s.given) > 0 {
-		steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(s.given...), owner, 0}})
-	}
-	if len(s.doubted) > 0 {
-		steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(s.doubted...), owner, retryWait(1).Milliseconds()}})
-	}
-	for _, r := range s.refused {
-		steps = append(steps, execer.Step{
-			SQL: c.texts.refuse, Args: []any{c.list(r), owner, textOf(r.err), retryWait(r.attempts).Milliseconds()},
-		})
+}
+
+// settleSteps record what became of rows, and end their leases.
+func (c *core) settleSteps(settled []settlement, lost *int) (steps []execer.Step) {
+	for _, s := range settled {
+		if len(s.stored) > 0 {
+			steps = append(steps, execer.Step{SQL: c.texts.mark, Args: []any{c.list(s.stored...), s.lease}, Changed: func(n int64) {
+				*lost += len(s.stored) - int(n)
+			}})
+		}
+		if lost := s.missed(); len(lost) > 0 {
+			steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(lost...), s.lease, 0}})
+		}
+		if len(s.doubted) > 0 {
+			steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(s.doubted...), s.lease, retryWait(1).Milliseconds()}})
+		}
+		for _, r := range s.refused {
+			steps = append(steps, execer.Step{
+				SQL: c.texts.refuse, Args: []any{c.list(r), s.lease, textOf(r.err), retryWait(r.attempts).Milliseconds(), r.attempts},
+			})
+		}
+		steps = append(steps, execer.Step{SQL: c.texts.release, Args: []any{s.lease}})
 	}
 	return steps
 }
 
-func scanRow(scan func(...any) error) (*row, error) {
+// scanRow reads a row, and what an answer has before it.
+func scanRow(scan func(...any) error, before any) (*row, error) {
 	r := &row{}
 	var created, run, delay int64
-	err := scan(&r.seq, (*idColumn)(&r.id), &r.attempts, &r.lost, &r.lastError, &created, &run, &delay, &r.envelope)
+	err := scan(before, &r.seq, (*idColumn)(&r.id), &r.attempts, &r.lost, &r.lastError, &created, &run, &delay, &r.envelope)
 	r.createdAt = time.UnixMilli(created).UTC()
 	if run != 0 {
 		r.runAt = time.UnixMilli(run).UTC()
@@ -172,23 +210,33 @@ func (c *idColumn) Scan(value any) error {
 	return (*execer.IDColumn)(c).Scan(value)
 }
 
-// settlement is what became of rows that do not die.
+// settlement is what became of the rows of one claim that do not die.
 type settlement struct {
+	lease   int64
+	until   time.Time // when the lease is over, and others have the rows
 	stored  []*row
 	given   []*row // back, uncounted and ready at once
 	doubted []*row // given back, for others to pass
 	refused []*row
 }
 
-func (s settlement) any() bool { return len(s.stored)+len(s.given)+len(s.doubted)+len(s.refused) > 0 }
+// missed are the rows that are given back and whose last dispatchers had not been heard of: this one was.
+func (s settlement) missed() (rows []*row) {
+	for _, r := range s.given {
+		if r.lost > 0 {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
 
 // condemn writes down why rows die, before their letters say so. It is on disk when it returns, and with it every claim
-// before: whatever happens now, none of them is dispatched again.
-func (c *core) condemn(ctx context.Context, owner string, rows []*row) (own []*row, err error) {
+// before: whatever happens now, none of them is dispatched any more.
+func (c *core) condemn(ctx context.Context, lease int64, rows []*row) (own []*row, err error) {
 	err = c.home.Write(ctx, func(ctx context.Context, tx guest.Tx) error {
 		own = own[:0]
 		for _, r := range rows {
-			n, err := change(ctx, tx, c.texts.condemn, c.list(r), owner, textOf(r.err))
+			n, err := change(ctx, tx, c.texts.condemn, c.list(r), lease, textOf(r.err), r.attempts)
 			if err != nil {
 				return err
 			}
@@ -205,9 +253,9 @@ func (c *core) condemn(ctx context.Context, owner string, rows []*row) (own []*r
 }
 
 // bury ends rows whose letters are recorded.
-func (c *core) bury(ctx context.Context, owner string, rows []*row) error {
+func (c *core) bury(ctx context.Context, lease int64, rows []*row) error {
 	err := c.home.Write(ctx, func(ctx context.Context, tx guest.Tx) error {
-		_, err := change(ctx, tx, c.texts.bury, c.list(rows...), owner)
+		_, err := change(ctx, tx, c.texts.bury, c.list(rows...), lease)
 		return err
 	})
 	if err != nil {

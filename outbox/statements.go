@@ -8,54 +8,77 @@ import (
 
 // statements are the texts for one table. Both dialects take the same arguments in the same order.
 type statements struct {
-	quick                           string // before claims and marks; "" in SQLite
+	quick                           string // before claims and settlements; "" in SQLite
 	insert                          string // in SQLite its beginning
-	claim, take                     string // in SQLite two, in PostgreSQL one
+	turn, charge, over, claim       string // turn is "" in SQLite
+	lease                           string // SQLite only
 	mark, giveBack, refuse, condemn string
-	bury, purge                     string
+	bury, erase, release, purge     string
 	lanes, count, oldest, ready     string
 	readOff, setOff, clearOff       string
 }
 
-// A claim takes what is ready from one place on, in order. A row whose dispatchers vanished time and again is taken alone,
-// so that it is the only one to be charged if it was the cause. What a claim takes is bounded in bytes, too; the first row
-// is always taken. A claim changes no column of an index.
+// A claim is one row, a lease: all that waits for a connection between two numbers is the dispatcher's. The messages
+// themselves are not written to before it is known what became of them.
 const (
-	claimPostgres = `with head as materialized (
-  select ctid, seq, status = 1 and lost + 1 >= $6 as suspect, octet_length(envelope) as size from {t}
-  where connection = $1 and ended_at is null and seq > $2 and locked_until <= now()
-    and not exists (select 1 from {c} where name = 'off')
-  order by seq limit $3 for update skip locked
-), sized as (
-  select ctid, seq, suspect, sum(size) over (order by seq) - size as before,
-    first_value(suspect) over (order by seq) as alone, row_number() over (order by seq) as place from head
-)
-update {t} o set status = 1, attempts = attempts + 1, lost = case when status = 1 then lost + 1 else 0 end,
-  claimed_by = $4, locked_until = now() + $5 * interval '1 millisecond'
-from sized s where o.ctid = s.ctid and before < $7 and case when alone then place = 1 else not suspect end
-returning o.seq, o.id, o.attempts, o.lost, coalesce(o.last_error, ''), {ms created_at}, coalesce({ms run_at}, 0),
-  coalesce(greatest(ceil(extract(epoch from o.delay_until - now()) * 1000)::bigint, 0), 0), o.envelope`
+	// Claims of one connection are made one after the other.
+	turnPostgres = `select 1 from (select pg_advisory_xact_lock($1)) locked`
 
-	// In SQLite the write lock is held between the two.
-	readySQLite = `select seq, id, attempts + 1, case when status = 1 then lost + 1 else 0 end, coalesce(last_error, ''), created_at,
+	// What a lease held that ran out is charged to its messages; those that took dispatchers down time and again only where
+	// they were claimed alone. Rows between that waited, or were committed later, cannot be told apart and are charged as well.
+	charge = `{expired} update {t} set attempts = attempts + 1, lost = lost + 1 from v
+where {t}.connection = $1 and {t}.ended_at is null and {t}.seq between v.first and v.last
+  and {t}.locked_until <= {now} and (v.first = v.last or {t}.lost < $2)`
+	over = `delete from {l} where connection = $1 and locked_until <= {now}`
+
+	// A claim takes what is ready from one place on, in order, up to where another lease begins. A message whose dispatchers
+	// vanished time and again is taken alone, so that it is the only one to be charged if it was the cause. What a claim takes
+	// is bounded in bytes, too; the first message is always taken.
+	claimPostgres = `with held as materialized (
+  select first, last from {l} where connection = $1
+), head as materialized (
+  select o.seq, o.id, o.attempts + 1 as attempts, o.lost, coalesce(o.last_error, '') as last_error, {ms created_at} as created_at,
+    coalesce({ms run_at}, 0) as run_at, coalesce(greatest(ceil(extract(epoch from o.delay_until - now()) * 1000)::bigint, 0), 0) as delay, o.envelope
+  from {t} o where o.connection = $1 and o.ended_at is null and o.seq > $2 and o.locked_until <= now()
+    and not exists (select 1 from held h where o.seq between h.first and h.last)
+    and not exists (select 1 from {c} where name = 'off')
+  order by o.seq limit $3
+), front as materialized (
+  select seq, lost >= $6 as alone, (select min(first) from held where first > head.seq) as wall from head order by seq limit 1
+), chosen as materialized (
+  select * from (
+    select head.*, front.seq as front, alone, wall, sum(octet_length(envelope)) over (order by head.seq) - octet_length(envelope) as before
+    from head cross join front
+  ) sized
+  where before < $7 and (wall is null or seq < wall) and case when alone then seq = front else lost < $6 end
+), lease as (
+  insert into {l} (connection, first, last, claimed_by, locked_until)
+  select $1, min(seq), max(seq), $4, now() + $5 * interval '1 millisecond' from chosen having count(*) > 0 returning token
+)
+select (select token from lease), seq, id, attempts, lost, last_error, created_at, run_at, delay, envelope from chosen order by seq`
+
+	// In SQLite the write lock is held between this and the lease.
+	readySQLite = `select (select min(first) from {l} where connection = ?1 and first > {t}.seq), seq, id, attempts + 1, lost, coalesce(last_error, ''), created_at,
   coalesce(run_at, 0), max(coalesce(delay_until - {now}, 0), 0), envelope from {t}
 where connection = ?1 and ended_at is null and seq > ?2 and locked_until <= {now}
+  and not exists (select 1 from {l} v where v.connection = ?1 and {t}.seq between v.first and v.last)
   and not exists (select 1 from {c} where name = 'off')
 order by seq limit ?3`
-	takeSQLite = `update {t} set status = 1, attempts = attempts + 1, lost = case when status = 1 then lost + 1 else 0 end,
-  claimed_by = ?2, locked_until = {now} + ?3 where seq in (select value from json_each(?1))`
+	leaseSQLite = `insert into {l} (connection, first, last, claimed_by, locked_until) values (?1, ?2, ?3, ?4, {now} + ?5) returning token`
 
-	// What is still the dispatcher's own. It names no column of the index of what is pending, lest a planner that knows
-	// nothing of the table yet goes through all of that.
-	own = ` where {own} and status = 1 and claimed_by = $2`
+	// What is still under the lease that it was claimed with, which cannot be taken away meanwhile. It names no column of the
+	// index of what is pending, lest a planner that knows nothing of the table yet goes through all of that.
+	own = ` where {own} and status < 2 and exists (select 1 from mine)`
 
 	// The job, or the letter, has the bytes from now on.
-	mark     = `update {t} set status = 2, ended_at = {now}, claimed_by = null, envelope = {none}` + own
-	giveBack = `update {t} set status = 0, attempts = attempts - 1, lost = 0, locked_until = {now} + {span $3}` + own
-	bury     = `update {t} set status = 3, ended_at = {now}, envelope = {none}` + own
+	erase    = `{mine} delete from {t}` + own
+	mark     = `{mine} update {t} set status = 2, attempts = attempts + 1, ended_at = {now}, envelope = {none}` + own
+	giveBack = `{mine} update {t} set lost = 0, locked_until = {now} + {span $3}` + own
+	bury     = `{mine} update {t} set status = 3, ended_at = {now}, envelope = {none}` + own
 
-	refuse  = `update {t} set status = 0, lost = 0, last_error = $3, locked_until = {now} + {span $4}` + own
-	condemn = `update {t} set last_error = $3` + own
+	refuse  = `{mine} update {t} set attempts = $5, lost = 0, last_error = $3, locked_until = {now} + {span $4}` + own
+	condemn = `{mine} update {t} set attempts = $4, last_error = $3` + own
+	release = `delete from {l} where token = $1`
 
 	purgePostgres = `delete from {t} where ctid = any(array(
   select ctid from {t} where ended_at < now() - $1 * interval '1 millisecond' order by ended_at limit $2 for update skip locked))`
@@ -79,10 +102,12 @@ select connection from lane where connection is not null`
 	clearOff = `delete from {c} where name = 'off'`
 
 	// Claims and marks go by the indexes whatever the statistics of a table say that was empty a minute ago. Neither needs
-	// to wait for the disk: if the server loses one, its rows are dispatched again and the target knows their ids.
+	// to wait for the disk: if the server loses one, its rows are dispatched again and the target knows their ids. A
+	// dispatcher that hangs half-way holds up no other.
 	quickPostgres = `select 1 from (select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
   set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
-  set_config('synchronous_commit', 'off', true)) settings`
+  set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '10s', true),
+  set_config('idle_in_transaction_session_timeout', '10s', true)) settings`
 
 	insertPostgres = `insert into {t} (id, connection, run_at, delay_until, envelope)
 select id, $1, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 millisecond' end,
@@ -102,14 +127,17 @@ func newStatements(h *guest.Home) statements {
 		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])", "{span $3}", "$3 * interval '1 millisecond'", "{span $4}", "$4 * interval '1 millisecond'",
 		"{ms created_at}", "(extract(epoch from o.created_at) * 1000)::bigint", "{ms run_at}", "(extract(epoch from o.run_at) * 1000)::bigint",
 		"{age o.created_at}", "(extract(epoch from now() - o.created_at) * 1000)::bigint",
+		"{mine}", "with mine as materialized (select 1 from {l} where token = $2 for update)",
+		"{expired}", "with v as materialized (select first, last from {l} where connection = $1 and locked_until <= now() for update)",
 	}
-	s := statements{quick: quickPostgres, insert: insertPostgres, claim: claimPostgres, purge: purgePostgres}
+	s := statements{quick: quickPostgres, insert: insertPostgres, turn: turnPostgres, claim: claimPostgres, purge: purgePostgres}
 	if h.Dialect == guest.SQLite {
 		texts = []string{
 			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $3}", "$3", "{span $4}", "$4",
-			"{age o.created_at}", guest.NowSQLite + " - o.created_at",
+			"{age o.created_at}", guest.NowSQLite + " - o.created_at", "{mine}", "with mine as (select 1 from {l} where token = $2)",
+			"{expired}", "with v as (select first, last from {l} where connection = $1 and locked_until <= " + guest.NowSQLite + ")",
 		}
-		s = statements{insert: insertSQLite, claim: readySQLite, take: takeSQLite, purge: purgeSQLite}
+		s = statements{insert: insertSQLite, claim: readySQLite, lease: leaseSQLite, purge: purgeSQLite}
 	}
 	replace := strings.NewReplacer(texts...)
 	text := func(template string) string {
@@ -119,8 +147,9 @@ func newStatements(h *guest.Home) statements {
 		}
 		return h.Text(template)
 	}
-	s.insert, s.claim, s.take, s.purge = text(s.insert), text(s.claim), text(s.take), text(s.purge)
-	s.mark, s.giveBack, s.bury = text(mark), text(giveBack), text(bury)
+	s.insert, s.claim, s.lease, s.purge = text(s.insert), text(s.claim), text(s.lease), text(s.purge)
+	s.charge, s.over, s.release = text(charge), text(over), text(release)
+	s.mark, s.giveBack, s.bury, s.erase = text(mark), text(giveBack), text(bury), text(erase)
 	s.refuse, s.condemn = text(refuse), text(condemn)
 	s.lanes, s.count, s.oldest, s.ready, s.readOff, s.setOff, s.clearOff = text(lanes), text(count), text(oldest), text(ready), text(readOff), text(setOff), text(clearOff)
 	return s

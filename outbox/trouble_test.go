@@ -241,7 +241,7 @@ func TestOutage(t *testing.T) {
 				d := b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, target)
 				start(t, d)
 				until(t, "it was tried again and again", func() bool { return d.Counts().GivenBack >= 30+3*10 })
-				if n := b.number(t, `select coalesce(max(attempts - case status when 1 then 1 else 0 end), -1) from {t}`); n != 0 {
+				if n := b.number(t, `select coalesce(max(attempts), -1) from {t}`); n != 0 {
 					t.Errorf("%d claims were spent", n)
 				}
 				if lines := strings.Count(log.String(), "level=WARN"); lines != 1 {
@@ -306,7 +306,7 @@ func TestMessageThatKillsItsDispatchers(t *testing.T) {
 		target := &faulty{store: fileStore(t)}
 		jobs := newJobs(t, 5)
 		b.write(t, jobs...)
-		b.exec(t, `update {t} set status = 1, claimed_by = 'gone', attempts = 2, lost = 2`)
+		b.exec(t, `update {t} set attempts = 3, lost = 3`)
 		start(t, b.dispatcher(t, target, nil, target))
 		b.empty(t)
 		target.mu.Lock()
@@ -323,7 +323,7 @@ func TestMessageThatKillsItsDispatchers(t *testing.T) {
 		}
 		mixed := newJobs(t, 3)
 		b.write(t, mixed...)
-		b.exec(t, `update {t} set status = 1, claimed_by = 'gone', attempts = 2, lost = 2 where seq = (select max(seq) from {t}) - 1`)
+		b.exec(t, `update {t} set attempts = 3, lost = 3 where seq = (select max(seq) from {t}) - 1`)
 		if err := b.switchOn(t); err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestMessageThatKillsItsDispatchers(t *testing.T) {
 		killer := newJob(t, 6)
 		target.set(refusing(errors.New("handed in"), killer))
 		b.write(t, killer)
-		b.exec(t, `update {t} set status = 1, claimed_by = 'gone', attempts = 9, lost = 8 where status = 0 or status = 1`)
+		b.exec(t, `update {t} set attempts = 9, lost = 9 where ended_at is null`)
 		b.expire(t)
 		b.empty(t)
 		l := lettersOf(t, target)[killer.ID.String()]

@@ -252,9 +252,9 @@ func (b *business) exec(t testing.TB, query string, args ...any) {
 
 func (b *business) text(query string) string {
 	if b.config.Schema != "" {
-		return strings.NewReplacer("{t}", b.table, "{now}", "now()", "{hour}", "interval '1 hour'").Replace(query)
+		return strings.NewReplacer("{t}", b.table, "{l}", strings.TrimSuffix(b.table, `"`)+`_lease"`, "{now}", "now()", "{hour}", "interval '1 hour'").Replace(query)
 	}
-	return strings.NewReplacer("{t}", b.table, "{now}", "cast((julianday('now') - 2440587.5) * 86400000 as integer)", "{hour}", "3600000").Replace(query)
+	return strings.NewReplacer("{t}", b.table, "{l}", strings.TrimSuffix(b.table, `"`)+`_lease"`, "{now}", "cast((julianday('now') - 2440587.5) * 86400000 as integer)", "{hour}", "3600000").Replace(query)
 }
 
 // number reads one number.
@@ -270,12 +270,13 @@ func (b *business) number(t testing.TB, query string, args ...any) (n int) {
 func (b *business) expire(t testing.TB) {
 	t.Helper()
 	b.exec(t, `update {t} set locked_until = {now} - {hour} where ended_at is null`)
+	b.exec(t, `update {l} set locked_until = {now} - {hour}`)
 }
 
-// dispatcher makes one that is quick to look.
+// dispatcher makes one that is quick to look, and keeps rows to be looked at.
 func (b *business) dispatcher(t testing.TB, letters pawl.DeadLetters, change func(*outbox.DispatcherConfig), targets ...pawl.Enqueuer) *outbox.Dispatcher {
 	t.Helper()
-	config := outbox.DispatcherConfig{Name: "test", Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	config := outbox.DispatcherConfig{Name: "test", Poll: 20 * time.Millisecond, Keep: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&config)
 	}

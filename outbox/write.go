@@ -4,13 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/execer"
@@ -40,7 +38,7 @@ type PgxTx interface {
 //
 // On SQLite begin the transaction as immediate (_txlock=immediate).
 func (b *Box) Tx(tx SQLTx) pawl.Enqueuer {
-	if _, ok := tx.(*sql.DB); ok || isNil(tx) {
+	if guest.IsNone(tx) {
 		return writer{core: &b.core}
 	}
 	if b.home.Dialect == guest.SQLite {
@@ -51,15 +49,10 @@ func (b *Box) Tx(tx SQLTx) pawl.Enqueuer {
 
 // Tx hands in jobs as part of a transaction of pgx, as that of a Box does.
 func (b *PgxBox) Tx(tx PgxTx) pawl.Enqueuer {
-	if _, ok := tx.(*pgxpool.Pool); ok || isNil(tx) {
+	if guest.IsNone(tx) {
 		return writer{core: &b.core}
 	}
 	return writer{&b.core, serverWriter{execer.OnPgx(tx)}}
-}
-
-func isNil(tx any) bool {
-	v := reflect.ValueOf(tx)
-	return tx == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // writer is a transaction to write messages in.

@@ -29,8 +29,8 @@ const (
 	SQLite
 )
 
-// Names say what the tables are called. There are two: Table itself, and one beside it, Table_control, with the version
-// and the switches.
+// Names say what the tables are called: Table itself; beside it Table_control, with the version and the switches; and
+// Table_lease where the guest has leases.
 type Names struct {
 	Schema string // PostgreSQL only
 	Table  string
@@ -64,7 +64,7 @@ func New(db *sql.DB, dialect Dialect, names Names) (*Home, error) {
 		}
 	}
 	h := &Home{DB: db, Dialect: dialect, Names: names}
-	h.replace = strings.NewReplacer("{t}", h.qualified(names.Table), "{c}", h.qualified(names.Table+"_control"),
+	h.replace = strings.NewReplacer("{t}", h.qualified(names.Table), "{c}", h.qualified(names.Table+"_control"), "{l}", h.qualified(names.Table+"_lease"),
 		"{schema}", quote(names.Schema), "{i:", `"`+strings.ReplaceAll(names.Table, `"`, `""`)+"_", ":i}", `"`)
 	return h, nil
 }
@@ -78,7 +78,7 @@ func (h *Home) qualified(table string) string {
 	return quote(h.Names.Schema) + "." + quote(table)
 }
 
-// Text is a statement's text for these tables: {t} and {c} are the table and the one beside it, {i:NAME:i} an index.
+// Text is a statement's text for these tables: {t}, {c} and {l} are the table and those beside it, {i:NAME:i} an index.
 // Nothing else brings a name into SQL.
 func (h *Home) Text(template string) string { return h.replace.Replace(template) }
 
@@ -90,7 +90,16 @@ func (h *Home) Channel() string {
 
 // lock is the key of the advisory lock on migrations.
 func (h *Home) lock() int64 {
-	sum := sha256.Sum256([]byte("pawl\x00guest\x00" + h.Names.Schema + "\x00" + h.Names.Table))
+	return lockKey("guest\x00" + h.Names.Schema + "\x00" + h.Names.Table)
+}
+
+// Lock is the key of an advisory lock of the guest's own, on one of the things that it has of a sort.
+func (h *Home) Lock(sort, thing string) int64 {
+	return lockKey(sort + "\x00" + h.Names.Schema + "\x00" + h.Names.Table + "\x00" + thing)
+}
+
+func lockKey(name string) int64 {
+	sum := sha256.Sum256([]byte("pawl\x00" + name))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
