@@ -153,8 +153,21 @@ func (c *claim) take(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.store.due.first() {
+		if err := c.takeDue(ctx); err != nil {
+			return err
+		}
+		if c.done() {
+			return nil
+		}
+	}
 	if err := c.takeMain(ctx); err != nil {
 		return err
+	}
+	if !c.done() {
+		if err := c.takeDue(ctx); err != nil {
+			return err
+		}
 	}
 	if !c.suspects {
 		state.suspect = time.Time{}

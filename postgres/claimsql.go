@@ -25,12 +25,7 @@ import "strings"
 // one for each lane (1), one for each job (2).
 const claimTemplate = `with me as materialized (
   select $9::bigint < 0 or epoch = $9 as timely from {s}.session where id = $1 and ended_at is null{opened}
-), rule as materialized (
-  select coalesce(array_agg(name) filter (where what = 'kind' and not value), '{}') as off_kinds,
-    coalesce(array_agg(name) filter (where what = 'kind' and value), '{}') as on_kinds,
-    coalesce(array_agg(name) filter (where what = 'queue' and value), '{}') as paused
-  from (select what, name, value from {s}.switch where until is null or until > now() order by what, name) w
-), lane as materialized (
+), ` + claimRules + `, lane as materialized (
   select n.ord, n.queue, l.lo, l.stop, h.seq as head, coalesce(l.lo > h.seq, false)::int + 2 * (f.holder is not null)::int as crowd,
     (select h.seq from {s}.job h where h.queue = n.queue and h.run_at is null{rows} and h.seq >= l.lo
       and h.seq < l.stop order by h.seq desc limit 1) as hi,
@@ -85,6 +80,14 @@ select 0::smallint, 0, pg_snapshot_xmin(w.x)::text::bigint, null, pg_snapshot_xm
     + 4 * (exists (select 1 from me where timely))::int + 8 * (exists (select 1 from {s}.arrival where alone))::int,
   null, now(), null, null, convert_to((select off_kinds::text || on_kinds::text from rule), 'UTF8')
 from pg_current_snapshot() w (x)`
+
+// claimRules are what operators have switched.
+const claimRules = `rule as materialized (
+  select coalesce(array_agg(name) filter (where what = 'kind' and not value), '{}') as off_kinds,
+    coalesce(array_agg(name) filter (where what = 'kind' and value), '{}') as on_kinds,
+    coalesce(array_agg(name) filter (where what = 'queue' and value), '{}') as paused
+  from (select what, name, value from {s}.switch where until is null or until > now() order by what, name) w
+)`
 
 // claimKind tells claims apart by the jobs that they may take.
 type claimKind struct{ opened, rows, which, present string }

@@ -15,7 +15,7 @@ import (
 // id alone.
 const (
 	liveColumns = `j.id, k.text, q.text, case when j.holder is not null then 'reserved' when j.run_at < 'infinity' then 'scheduled'
-    else 'waiting' end, j.attempt, j.crashes, j.requeues, j.enqueued_at, nullif(j.run_at, 'infinity'), null::timestamptz,
+    else 'waiting' end, j.attempt, j.crashes, j.requeues, j.enqueued_at, case when j.holder is null then nullif(j.run_at, 'infinity') end, null::timestamptz,
   coalesce((select name from {s}.session where id = j.holder), ''), coalesce(j.progress, ''), j.letter, j.flags & 2 <> 0,
   j.run_at is not distinct from 'infinity'`
 	doneColumns = `j.id, k.text, q.text, case j.state when 0 then 'done' when 1 then 'dead' else 'removed' end,

@@ -9,23 +9,23 @@ var (
 
 // deskStatements are the texts of what operators ask for, for one schema.
 type deskStatements struct {
-	selectLetter                                                     string
-	deleteAlerts, deleteEvidence, deleteLetter                       string
-	selectNeeded, selectExpired                                      string
-	lockFates, writeFates, selectNextLetter                          string
-	insertLetters, writeOutcomes                                     string
-	insertAudit, updateAudit                                         string
-	selectHeads, selectFollowing                                     string
-	selectLive, selectRecord                                         string
-	selectQueues, countHead, countFront, countPlaces, countScheduled string
-	selectSwitch, upsertSwitch, selectSwitches, selectHosts          string
-	endSwitch, selectSettings                                        string
-	lockToQuiet, quietHost, lockToDrain, drainHost                   string
-	countParked, upsertLimit, stateLimits, deleteLimit, standBack    string
-	lookAtKind, countLines                                           string
-	selectSinkHost, deleteSink                                       string
-	dropFreshAlerts, dropToldAlerts, dropMessages                    string
-	runNow, deleteJobs, lockToCancel, markCancelled, removeFree      string
+	selectLetter                                                                    string
+	deleteAlerts, deleteEvidence, deleteLetter                                      string
+	selectNeeded, selectExpired                                                     string
+	lockFates, writeFates, selectNextLetter                                         string
+	insertLetters, writeOutcomes                                                    string
+	insertAudit, updateAudit                                                        string
+	selectHeads, selectFollowing                                                    string
+	selectLive, selectRecord                                                        string
+	selectQueues, countHead, countFront, countPlaces, countScheduled, countStanding string
+	selectSwitch, upsertSwitch, selectSwitches, selectHosts                         string
+	endSwitch, selectSettings                                                       string
+	lockToQuiet, quietHost, lockToDrain, drainHost                                  string
+	countParked, upsertLimit, stateLimits, deleteLimit, standBack                   string
+	lookAtKind, countLines                                                          string
+	selectSinkHost, deleteSink                                                      string
+	dropFreshAlerts, dropToldAlerts, dropMessages                                   string
+	runNow, deleteJobs, lockToCancel, markCancelled, removeFree                     string
 	alertStatements
 	operationStatements
 }
@@ -40,7 +40,7 @@ func newDeskStatements(s schema) deskStatements {
 		insertAudit: s.text(insertAudit), updateAudit: s.text(updateAudit),
 		selectHeads: s.text(selectHeads), selectFollowing: s.text(selectFollowing),
 		selectLive: s.text(selectLive), selectRecord: s.text(selectRecord),
-		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled),
+		selectQueues: s.text(selectQueues), countHead: s.text(countHead), countFront: s.text(countFront), countPlaces: s.text(countPlaces), countScheduled: s.text(countScheduled), countStanding: s.text(countStanding),
 		selectSwitch: s.text(selectSwitch), upsertSwitch: s.text(upsertSwitch), selectSwitches: s.text(selectSwitches), selectHosts: s.text(selectHosts),
 		endSwitch: s.text(endSwitch), selectSettings: s.text(selectSettings),
 		lockToQuiet: s.text(lockToQuiet), quietHost: s.text(quietHost), lockToDrain: s.text(lockToDrain), drainHost: s.text(drainHost),

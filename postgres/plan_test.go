@@ -285,5 +285,6 @@ func TestQueuePlans(t *testing.T) {
 	checkPlan(t, "heads", viewPlan(t, s, d.selectHeads, 100), "using job_ready", "Seq Scan on job", "Sort Key: job")
 	checkPlan(t, "head", viewPlan(t, s, d.countHead, 1, 100), "using job_ready", "Seq Scan", "Sort")
 	checkPlan(t, "places", viewPlan(t, s, d.countPlaces, 1, 5000), "Index Only Scan using job_ready", "Seq Scan", "Sort")
+	checkPlan(t, "standing", viewPlan(t, s, d.countStanding, 5000), "Index Scan using job_due", "Seq Scan on job")
 	checkPlan(t, "scheduled", viewPlan(t, s, d.countScheduled, 5000), "Index Only Scan using job_due", "Seq Scan on job")
 }

@@ -53,6 +53,12 @@ join {s}.name qn on qn.id = q.id join {s}.name kn on kn.id = h.kind where q.id i
   select queue, count(*) as n from (select queue from {s}.job where run_at = 'infinity' limit $1) s group by queue) c
 join {s}.name n on n.id = c.queue`
 
+	// Of what is due in the schedule, as far as $1, what was claimed where it stands.
+	countStanding = `select n.text, c.n from (
+  select queue, count(*) as n from (select queue, holder from {s}.job where run_at <= now() order by run_at limit $1) s
+  where holder is not null group by queue) c
+join {s}.name n on n.id = c.queue`
+
 	countScheduled = `select n.text, c.n from (
   select queue, count(*) as n from (select queue from {s}.job where run_at < 'infinity' order by run_at limit $1) s group by queue) c
 join {s}.name n on n.id = c.queue`
@@ -136,6 +142,15 @@ func (s *Store) readQueues(ctx context.Context, q querier, b countBounds) ([]paw
 	for _, c := range scheduled {
 		view := views[c.name]
 		view.Scheduled = c.n
+		views[c.name] = view
+	}
+	standing, err := selectRows(ctx, q, scanQueueCount, s.sql.desk.countStanding, b.head)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range standing {
+		view := views[c.name]
+		view.Reserved, view.Scheduled = view.Reserved+c.n, max(view.Scheduled-c.n, 0)
 		views[c.name] = view
 	}
 	parked, err := selectRows(ctx, q, scanQueueCount, s.sql.desk.countParked, b.most)

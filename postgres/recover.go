@@ -4,31 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pawljobs/pawl"
 )
 
 // Who holds a job is in no index, so that claims are cheap. What an ended session held is found by walking the index of
-// ready jobs from its start, a stretch at a time; reserved jobs are at the front of their queues, so they come first.
+// ready jobs from its start, a stretch at a time; reserved jobs are at the front of their queues, so they come first. Then
+// comes what is due in the schedule: jobs may have been claimed where they stood there.
 const (
-	selectEnded = `select id, name, beat_at, suspects, closed, coalesce(scan_queue, 0), coalesce(scan_seq, 0) from {s}.session
+	selectEnded = `select id, name, beat_at, suspects, closed, coalesce(scan_queue, 0), coalesce(scan_seq, 0), scan_at from {s}.session
 where ended_at is not null and not scanned order by id limit 1 for update skip locked`
 
 	selectReserved = `with stretch as materialized (
-  select queue, seq, id, holder from {s}.job where run_at is null and (queue, seq) > ($2, $3) order by queue, seq limit $4
+  select queue, seq, null::timestamptz as run_at, id, holder from {s}.job where run_at is null and (queue, seq) > ($2, $3) order by queue, seq limit $4
 )
-(select queue, seq, id, true from stretch where holder = $1 order by queue, seq limit $5)
+(select queue, seq, run_at, id, true from stretch where holder = $1 order by queue, seq limit $5)
 union all
-(select queue, seq, id, false from stretch order by queue desc, seq desc limit 1 offset 0)
+(select queue, seq, run_at, null, false from stretch order by queue desc, seq desc limit 1)
 union all
-select count(*)::int, 0, null, null from stretch`
+select count(*)::int, 0, null, null, null from stretch`
+
+	selectStanding = `with stretch as materialized (
+  select queue, seq, run_at, id, holder from {s}.job where run_at <= now() and (run_at, seq) > ($2, $3) order by run_at, seq limit $4
+)
+(select queue, seq, run_at, id, true from stretch where holder = $1 order by run_at, seq limit $5)
+union all
+(select queue, seq, run_at, null, false from stretch order by run_at desc, seq desc limit 1)
+union all
+select count(*)::int, 0, null, null, null from stretch`
 
 	// Each is charged with the crash, unless suspects were among them: then these alone are. What must not run twice
 	// and was not started goes back as if it had not been claimed, and so does everything of a session that was closed.
-	recoverJobs = `update {s}.job j set holder = null, claim = null, progress = null, ready_at = now(),
+	recoverJobs = `update {s}.job j set holder = null, claim = null, progress = null, run_at = null, ready_at = now(),
   seq = case when j.seq >= 0 then j.seq - 4611686018427387904 else j.seq end,
   attempt = j.attempt - ($4 or j.flags & 1 <> 0 and j.started is null)::int,
   crashes = j.crashes + (not $4 and not (j.flags & 1 <> 0 and j.started is null) and (not $3 or j.crashes >= 2))::int,
@@ -36,9 +48,10 @@ select count(*)::int, 0, null, null from stretch`
 from unnest($1::uuid[]) t (id) where j.id = t.id and j.holder = $2 and j.flags & 8 = 0
 returning j.id, j.attempt, not $4 and not (j.flags & 1 <> 0 and j.started is null)`
 
-	moveScan = `update {s}.session set scanned = $2, scan_queue = $3, scan_seq = $4 where id = $1`
+	moveScan = `update {s}.session set scanned = $2, scan_queue = $3, scan_seq = $4, scan_at = $5 where id = $1`
 
 	scanStretch = 10_000
+	lastQueue   = math.MaxInt32
 )
 
 // recover puts back jobs of ended sessions, whoever ended them.
@@ -93,34 +106,43 @@ type stranded struct {
 	beatAt   time.Time
 	suspects bool
 	closed   bool
-	queue    int32
-	seq      int64
+	place    walkPlace // how far it was searched
 }
 
+// walkPlace is a place among the ready jobs, or, with a time, in the schedule.
+type walkPlace struct {
+	queue int32
+	seq   int64
+	runAt pgtype.Timestamptz
+}
+
+func (p *walkPlace) targets() []any { return []any{&p.queue, &p.seq, &p.runAt} }
+
 func (l *stranded) read(row pgx.Row) error {
-	return row.Scan(&l.id, &l.name, &l.beatAt, &l.suspects, &l.closed, &l.queue, &l.seq)
+	err := row.Scan(append([]any{&l.id, &l.name, &l.beatAt, &l.suspects, &l.closed}, l.place.targets()...)...)
+	if l.place.queue == 0 {
+		l.place.seq = frontStart
+	}
+	return err
 }
 
 // recoverFrom walks one stretch and puts the session's jobs in it to the front of their queues.
 func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit int, slots slotSet) (int, error) {
-	seq := lost.seq
-	if lost.queue == 0 {
-		seq = frontStart
+	text, from := s.sql.selectReserved, any(lost.place.queue)
+	if lost.place.runAt.Valid {
+		text, from = s.sql.selectStanding, lost.place.runAt
 	}
-	rows, err := tx.Query(ctx, s.sql.selectReserved, lost.id, lost.queue, seq, scanStretch, min(limit, scanStretch))
+	limit = min(limit, scanStretch)
+	rows, err := tx.Query(ctx, text, lost.id, from, lost.place.seq, scanStretch, limit)
 	if err != nil {
 		return 0, err
 	}
 	var ids idList
 	var walked int32
-	var at struct {
-		queue int32
-		seq   int64
-	}
-	last, end := at, at
+	var at, last, end walkPlace
 	var id idColumn
 	var held *bool
-	_, err = pgx.ForEachRow(rows, []any{&at.queue, &at.seq, &id, &held}, func() error {
+	_, err = pgx.ForEachRow(rows, append(at.targets(), &id, &held), func() error {
 		switch {
 		case held == nil:
 			walked = at.queue
@@ -135,9 +157,15 @@ func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit
 	if err != nil {
 		return 0, err
 	}
-	full := len(ids) == min(limit, scanStretch)
-	if full {
+	through := false
+	switch {
+	case len(ids) == limit:
 		end = last
+	case walked == scanStretch:
+	case !lost.place.runAt.Valid:
+		end = walkPlace{queue: lastQueue, runAt: dueStart.runAt, seq: dueStart.seq}
+	default:
+		end, through = lost.place, true
 	}
 	if err := s.putBackLost(ctx, tx, lost, ids); err != nil {
 		return 0, err
@@ -146,7 +174,7 @@ func (s *Store) recoverFrom(ctx context.Context, tx pgx.Tx, lost stranded, limit
 	if err != nil {
 		return 0, fmt.Errorf("remove cancelled jobs: %w", err)
 	}
-	_, err = tx.Exec(ctx, s.sql.moveScan, lost.id, !full && walked < scanStretch, end.queue, end.seq)
+	_, err = tx.Exec(ctx, s.sql.moveScan, lost.id, through, end.queue, end.seq, end.runAt)
 	return len(ids) - len(removed), err
 }
 

@@ -32,7 +32,9 @@ where j.id is null or j.flags & 8 <> 0 order by t.n`
 	writeProgress = `update {s}.job j set progress = t.progress
 from unnest($2::uuid[], $3::bigint[], $4::text[]) t (id, claim, progress)
 where j.id = t.id and j.claim = t.claim and j.holder = $1`
-	selectHeld = `select id, claim from {s}.job where run_at is null and holder = $1`
+	selectHeld = `select id, claim from {s}.job where run_at is null and holder = $1
+union all
+select id, claim from {s}.job where run_at <= now() and holder = $1`
 )
 
 // OpenSession starts a session, and registers the host's kinds and sinks. The session is to be used through this handle.
@@ -256,7 +258,7 @@ func (s *Store) closeHolding(ctx context.Context, session pawl.SessionID, held [
 			batch.Queue(s.sql.putBack, ids, claims, id, ways, afters, sides)
 		}
 		if known {
-			batch.Queue(s.sql.moveScan, id, true, 0, 0)
+			batch.Queue(s.sql.moveScan, id, true, 0, 0, nil)
 		}
 		return tx.SendBatch(ctx, batch).Close()
 	})

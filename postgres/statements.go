@@ -17,7 +17,7 @@ type statements struct {
 	parkUnlined                                               string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
 	forgetAttempts, forgetVerdicts                            string
-	claim, claimSuspect, claimOrphan, takeTokens              string
+	claim, claimSuspect, claimOrphan, claimDue, takeTokens    string
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
 	putBack, insertRecords, trimRecords                       string
 	endJobs, removeCancelled                                  string
@@ -26,7 +26,8 @@ type statements struct {
 	selectHeld                                                string
 	closeSession, endSession, seeKindsOf                      string
 	markStarted, writeVerdicts                                string
-	selectEnded, selectReserved, recoverJobs, moveScan        string
+	selectEnded, selectReserved, selectStanding               string
+	recoverJobs, moveScan                                     string
 	makeDue, selectNextDue, anyEnded                          string
 	purgeKeys, purgeSessions                                  string
 
@@ -50,7 +51,7 @@ func newStatements(s schema) statements {
 		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined),
 		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
-		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)),
+		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)), claimDue: s.text(claimDue),
 		takeTokens:        s.text(takeTokens),
 		selectOrphanKinds: s.text(selectOrphanKinds), selectAttempts: s.text(selectAttempts), selectVerdicts: s.text(selectVerdicts),
 		putBack: s.text(putBack), insertRecords: s.text(insertRecords), trimRecords: s.text(trimRecords),
@@ -60,7 +61,7 @@ func newStatements(s schema) statements {
 		selectHeld:   s.text(selectHeld),
 		closeSession: s.text(closeSession), endSession: s.text(endSession), seeKindsOf: s.text(seeKindsOf),
 		markStarted: s.text(markStarted), writeVerdicts: s.text(writeVerdicts),
-		selectEnded: s.text(selectEnded), selectReserved: s.text(selectReserved), recoverJobs: s.text(recoverJobs), moveScan: s.text(moveScan),
+		selectEnded: s.text(selectEnded), selectReserved: s.text(selectReserved), selectStanding: s.text(selectStanding), recoverJobs: s.text(recoverJobs), moveScan: s.text(moveScan),
 		makeDue: s.text(makeDue), selectNextDue: s.text(selectNextDue), anyEnded: s.text(anyEnded),
 		purgeKeys: s.text(purgeKeys), purgeSessions: s.text(purgeSessions),
 		desk: newDeskStatements(s), schedules: newScheduleStatements(s),

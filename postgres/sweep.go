@@ -94,7 +94,14 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 		return err
 	}
 	report.Due, report.NextDue, report.Purged = int(found.due), found.next, int(found.keys+found.sessions)
-	report.More = report.More || found.due == atOnce || found.keys == limit || found.sessions == limit
+	switch {
+	case found.due < atOnce:
+	case request.Limit > 0:
+		report.More = true
+	default:
+		report.NextDue = dueAgain // so that claims get at it meanwhile
+	}
+	report.More = report.More || found.keys == limit || found.sessions == limit
 	if found.due > 0 {
 		s.waker.announce()
 	}

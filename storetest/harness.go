@@ -3,6 +3,7 @@ package storetest
 import (
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,6 +46,10 @@ type Harness struct {
 	Backdate func(t testing.TB, store Store, by time.Duration)
 	// Begin starts a transaction on the database of store. Without it the cases that need one are skipped.
 	Begin func(t testing.TB, store Store) Tx
+	// DueStays says that sweeps may leave what is due to claims, which take it where it stands.
+	DueStays bool
+	// Only are the groups of cases to run; none: all of them.
+	Only []string
 }
 
 // promise is one case.
@@ -122,8 +127,17 @@ func Run(t *testing.T, h Harness) {
 	if h.Open == nil || h.Backdate == nil {
 		t.Fatal("storetest: a Harness needs Open and Backdate")
 	}
+	groups := groups()
+	for _, name := range h.Only {
+		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
+			t.Fatalf("storetest: there is no group %q", name)
+		}
+	}
 	slots := make(chan struct{}, min(mostAtOnce, runtime.GOMAXPROCS(0)))
-	for _, g := range groups() {
+	for _, g := range groups {
+		if len(h.Only) > 0 && !slices.Contains(h.Only, g.name) {
+			continue
+		}
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			for _, p := range g.promises {
