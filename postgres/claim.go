@@ -72,7 +72,7 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 		return pawl.Claimed{}, fmt.Errorf("claim: %w", err)
 	}
 	if len(c.lined) > 0 && len(c.jobs) < c.limit && !c.more {
-		s.turns.untold.Store(false) // nothing is left for others
+		s.turns.claimedTurns() // nothing is left for others
 	}
 	s.held.add(request.Session, c.jobs, c.lined)
 	return pawl.Claimed{Now: c.now, Jobs: c.jobs, More: c.more}, nil

@@ -1,6 +1,9 @@
 package postgres
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Every statement of a host finds its jobs by the index that is meant for it, however many there are. Plans are made
 // once, so they must be right for tables that are still empty too.
@@ -31,6 +34,7 @@ func checkHostPlans(t *testing.T, s *Store) {
 		"no ended id":       {slots.texts.refuseOne, "using done_1_pkey"},
 		"known ids":         {slots.texts.selectKnown, "using job_pkey"},
 		"holders of keys":   {s.sql.selectHolders, "using job_key"},
+		"locks of keys":     {s.sql.lockKeys, "Conflict Arbiter Indexes: key_lock_pkey"},
 		"claim":             {s.sql.claim, "using job_ready"},
 		"claim, update":     {s.sql.claim, "Tid Scan on job"},
 		"claim of suspects": {s.sql.claimSuspect, "using job_suspect"},
@@ -53,5 +57,12 @@ func checkHostPlans(t *testing.T, s *Store) {
 		"attempts":          {s.sql.selectAttempts, "using attempt_pkey"},
 	} {
 		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "Hash", "hashed", "Merge")
+	}
+	unique := hostPlan(t, s, slots.texts.insertUnique) // what is hashed are the few whose keys are held
+	for _, index := range []string{"job_key", "key_pkey", "job_pkey", "done_1_pkey"} {
+		checkPlan(t, "unique", unique, "using "+index, "Seq Scan", "Hash ", "Merge")
+	}
+	if got := strings.Count(unique, " Scan using "); got != strings.Count(unique, "Index Cond:") {
+		t.Errorf("an index is read from end to end:\n%s", unique)
 	}
 }

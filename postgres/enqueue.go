@@ -107,7 +107,7 @@ func (s *Store) insertSmall(ctx context.Context, in *insertion) error {
 // insert stores the jobs in a transaction of their own.
 func (s *Store) insert(ctx context.Context, in *insertion) error {
 	insert := func() error {
-		if in.isPlain() {
+		if in.isPlain() && (in.hopeful || !in.special) {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, execer.OnPgx(conn)) })
 		}
 		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return in.run(ctx, execer.OnPgx(tx)) })

@@ -161,7 +161,9 @@ func (s *Store) insertGroup(group []*groupCall) error {
 		all.queues = append(all.queues, c.in.queues...)
 		all.full = all.full || c.in.full
 		all.lined = all.lined || c.in.lined
+		all.special = all.special || c.in.special
 	}
+	all.hashKeys()
 	all.results = make([]pawl.Enqueued, len(all.jobs))
 	if err := s.insertSmall(ctx, all); err != nil {
 		return err

@@ -61,11 +61,13 @@ type insertion struct {
 	jobs    []pawl.NewJob
 	kinds   []int32
 	queues  []int32
+	keys    idList // hashes of the jobs' unique keys; nil where there are none
 	results []pawl.Enqueued
 	slots   slotSet
 	full    bool // some job has more than the plain columns
 	lined   bool // some job stands in line
 	special bool // some job has a unique key or comes from a letter
+	swift   bool // for all that, one statement can decide on all: no letters, no key twice, nobody in line
 	notify  bool // in the transaction itself
 	alone   bool // it is a caller's, who gives no turns after its commit
 	hopeful bool // ids that are there already are not expected, and end the transaction
@@ -102,11 +104,31 @@ func (s *Store) insertionOf(jobs []pawl.NewJob, slots slotSet) *insertion {
 		in.lined = in.lined || job.OrderingKey != "" || job.Limited
 		in.full = in.full || in.special || in.lined || job.Delay != 0 || !job.RunAt.IsZero() || !job.EnqueuedAt.IsZero()
 	}
+	in.hashKeys()
 	return in
 }
 
-// isPlain reports whether the steps of run need no transaction around them.
-func (in *insertion) isPlain() bool { return !in.special }
+// hashKeys looks at the unique keys, and whether one statement can decide on them.
+func (in *insertion) hashKeys() {
+	if !in.special {
+		return
+	}
+	in.keys, in.swift = make(idList, len(in.jobs)), !in.lined
+	seen := make(map[pawl.ID]bool, len(in.jobs))
+	for i := range in.jobs {
+		job := &in.jobs[i]
+		in.swift = in.swift && job.Letter.IsZero()
+		if job.Unique.Key == "" {
+			continue
+		}
+		in.keys[i] = keyHash(job.Unique.Key)
+		in.swift = in.swift && !seen[in.keys[i]]
+		seen[in.keys[i]] = true
+	}
+}
+
+// isPlain reports whether the steps of run need no transaction around them, if nothing unexpected happens.
+func (in *insertion) isPlain() bool { return !in.special || in.swift }
 
 // number fills in the numbers of the jobs' kinds and queues, and returns the names that have none.
 func (in *insertion) number() (kinds, queues []string) {
@@ -133,6 +155,9 @@ func (in *insertion) run(ctx context.Context, x execer.Execer) error {
 	rows := make([]int, len(in.jobs))
 	for i := range rows {
 		rows[i] = i
+	}
+	if in.special && in.swift && in.hopeful {
+		return in.insertSwiftly(ctx, x)
 	}
 	if in.special {
 		a := admission{insertion: in, x: x}
@@ -233,7 +258,7 @@ func (in *insertion) statement(rows []int) step {
 		delays[r], ats[r], enqueued[r] = microseconds(job.Delay), epochMicros(job.RunAt), epochMicros(job.EnqueuedAt)
 		letters[r] = job.Letter
 		if job.Unique.Key != "" && job.Unique.Scope != pawl.UniqueForPeriod {
-			keys[r] = keyHash(job.Unique.Key)
+			keys[r] = in.keys[i]
 		}
 	}
 	args := []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 const (
 	selectLetterJobs = `select id, job_id from {s}.letter where id = any($1::uuid[]) and job_id is not null`
 
-	// Callers who want the same key wait here for each other's end. Keys come sorted.
-	lockKeys = `insert into {s}.key (hash, purge_at) select h, now() + interval '1 day' from unnest($1::uuid[]) h
-on conflict (hash) do update set purge_at = greatest(key.purge_at, excluded.purge_at)`
+	// Callers who want the same key wait here for each other's end. Slots come sorted. Rows are locked by an update that does
+	// not take place.
+	lockKeys = `insert into {s}.key_lock (slot) select slot from unnest($1::int[]) slot on conflict (slot) do update set slot = excluded.slot where false`
 
 	// A job that lives is named before one that has ended.
 	selectKnown = `select u.id, known.living from unnest($1::uuid[]) u (id), lateral (
@@ -27,9 +26,30 @@ on conflict (hash) do update set purge_at = greatest(key.purge_at, excluded.purg
 union all
 select hash, job_id from {s}.key where hash = any($1::uuid[]) and until_at > now()`
 
-	holdKeys = `update {s}.key k set job_id = t.id, until_at = now() + t.period * interval '1 microsecond',
-  purge_at = now() + t.period * interval '1 microsecond'
-from unnest($1::uuid[], $2::uuid[], $3::bigint[]) t (hash, id, period) where k.hash = t.hash`
+	holdKeys = `insert into {s}.key (hash, job_id, until_at, purge_at)
+select hash, id, now() + period * interval '1 microsecond', now() + period * interval '1 microsecond'
+from unnest($1::uuid[], $2::uuid[], $3::bigint[]) t (hash, id, period)
+on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at`
+
+	// Jobs with unique keys, none of them twice, and others, whose keys are zeros. Those whose keys are held are not stored, but
+	// answered: with their holders, and whether their ids were accepted before.
+	insertUnique = `with held as materialized (
+  select u.id, h.id as holder from unnest($1::uuid[], $11::uuid[]) u (id, hash) cross join lateral (
+    select j.id from {s}.job j where j.ukey = u.hash and (j.flags & 16 = 0 or j.holder is null)
+    union all
+    select k.job_id from {s}.key k where k.hash = u.hash and k.until_at > now() limit 1) h
+  where u.hash <> '00000000-0000-0000-0000-000000000000'
+), stored as (
+  {insert} where t.id not in (select id from held)
+), kept as (
+  insert into {s}.key (hash, job_id, until_at, purge_at)
+  select u.hash, u.id, now() + u.period * interval '1 microsecond', now() + u.period * interval '1 microsecond'
+  from unnest($1::uuid[], $11::uuid[], $12::bigint[]) u (id, hash, period)
+  where u.period > 0 and u.id not in (select id from held)
+  on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at
+)
+select u.id, u.holder, known.living is not null from held u left join lateral (
+  select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true`
 
 	forgetAttempts = `delete from {s}.attempt where job_id = any($1::uuid[])`
 	forgetVerdicts = `delete from {s}.verdict where job_id = any($1::uuid[])`
@@ -40,6 +60,16 @@ func keyHash(key string) (hash pawl.ID) {
 	sum := sha256.Sum256([]byte(key))
 	copy(hash[:], sum[:])
 	return hash
+}
+
+// keySlots are the sorted locks of keys.
+func keySlots(keys idList) []int32 {
+	slots := make([]int32, len(keys))
+	for i, key := range keys {
+		slots[i] = int32(key[0])<<12 | int32(key[1])<<4 | int32(key[2])>>4
+	}
+	slices.Sort(slots)
+	return slices.Compact(slots)
 }
 
 // admission decides on jobs with unique keys, and makes way for those that are retried under their own id.
@@ -106,12 +136,10 @@ func (a *admission) look(ctx context.Context) error {
 			keys = append(keys, keyHash(job.Unique.Key))
 		}
 	}
-	slices.SortFunc(keys, func(a, b pawl.ID) int { return bytes.Compare(a[:], b[:]) })
-	keys = slices.Compact(keys)
 	var first, second idColumn
 	var steps []step
 	if len(keys) > 0 {
-		steps = append(steps, step{SQL: a.store.sql.lockKeys, Args: []any{keys}})
+		steps = append(steps, step{SQL: a.store.sql.lockKeys, Args: []any{keySlots(keys)}})
 		steps = append(steps, step{SQL: a.store.sql.selectHolders, Args: []any{keys}, Row: func(scan func(...any) error) error {
 			err := scan(&first, &second)
 			a.holders[pawl.ID(first)] = append(a.holders[pawl.ID(first)], pawl.ID(second))

@@ -25,7 +25,7 @@ const (
 ), left_lines as (
   delete from {s}.turn t using gone where gone.flags & 32 <> 0 and t.job_id = gone.id returning t.okey, t.lkey, t.kind
 ), came as (
-  insert into {s}.arrival (okey, lkey, kind) select distinct okey, lkey, kind from left_lines
+  insert into {s}.arrival (okey, lkey, kind) select distinct on (okey, lkey, kind) okey, lkey, kind from left_lines order by okey, lkey, kind
 ) select id, flags from gone`
 
 	settleForgotten = `with gone as (
@@ -35,7 +35,7 @@ const (
 ), left_lines as (
   delete from {s}.turn t using gone where gone.flags & 32 <> 0 and t.job_id = gone.id returning t.okey, t.lkey, t.kind
 ), came as (
-  insert into {s}.arrival (okey, lkey, kind) select distinct okey, lkey, kind from left_lines
+  insert into {s}.arrival (okey, lkey, kind) select distinct on (okey, lkey, kind) okey, lkey, kind from left_lines order by okey, lkey, kind
 ) select id, flags from gone`
 )
 

@@ -73,6 +73,7 @@ type slotTexts struct {
 	removeEnded, refuseEnded string
 	refuseOne                string
 	selectKnown              string
+	insertUnique             string
 	settleDone, insertEnded  string // insertEnded is "" without a table to write to
 }
 
@@ -87,10 +88,11 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 			"{union}", t.each(endedTerm, " union all "),
 			"{known}", t.each(knownTerm, ""),
 			"{or}", t.each(orTerm, ""),
+			"{insert}", insertFull,
 			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
 		).Replace(template))
 	}
-	out := slotTexts{selectKnown: fill(selectKnown), settleDone: fill(settleForgotten)}
+	out := slotTexts{selectKnown: fill(selectKnown), insertUnique: fill(insertUnique), settleDone: fill(settleForgotten)}
 	if len(t.live) > 0 {
 		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)
 	}

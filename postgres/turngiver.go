@@ -13,11 +13,12 @@ import (
 
 // turnGiver lets the callers of a process share their work.
 type turnGiver struct {
-	turn   chan struct{} // holds a token while nobody gives turns
-	notify chan struct{}
-	asked  atomic.Int64 // calls so far
-	served atomic.Int64 // of them; written by whoever holds the token
-	untold atomic.Bool  // jobs were made ready that only this process has been told of
+	turn    chan struct{} // holds a token while nobody gives turns
+	notify  chan struct{}
+	asked   atomic.Int64 // calls so far
+	served  atomic.Int64 // of them; written by whoever holds the token
+	untold  atomic.Int64 // since when there may be ready jobs that only this process has been told of, in Unix nanoseconds; 0: there are none
+	telling atomic.Bool  // a timer looks at it
 }
 
 func newTurnGiver() *turnGiver {
@@ -94,19 +95,34 @@ func (s *Store) awaitTurns(ctx context.Context) (given bool) {
 
 // tellTurnsAfter is how long this process's own hosts, whose workers the ended jobs have left, may take to claim those whose
 // turn it is.
-const tellTurnsAfter = 10 * time.Millisecond
+const tellTurnsAfter = 100 * time.Millisecond
 
-// tellTurns wakes this process's hosts, and those of others where it has none that claims what has become ready.
+// tellTurns wakes this process's hosts, and later those of others, if these do not claim what has become ready.
 func (s *Store) tellTurns() {
 	s.waker.signal()
-	if s.turns.untold.CompareAndSwap(false, true) {
-		time.AfterFunc(tellTurnsAfter, func() {
-			if s.turns.untold.CompareAndSwap(true, false) {
-				poke(s.waker.unsent)
-			}
-		})
+	s.turns.untold.CompareAndSwap(0, time.Now().UnixNano())
+	if s.turns.telling.CompareAndSwap(false, true) {
+		time.AfterFunc(tellTurnsAfter, s.tellOthers)
 	}
 }
+
+func (s *Store) tellOthers() {
+	g := s.turns
+	g.telling.Store(false)
+	since := g.untold.Load()
+	switch left := tellTurnsAfter - time.Duration(time.Now().UnixNano()-since); {
+	case since == 0 || s.background.Err() != nil:
+	case left > 0:
+		if g.telling.CompareAndSwap(false, true) {
+			time.AfterFunc(left, s.tellOthers)
+		}
+	case g.untold.CompareAndSwap(since, 0):
+		poke(s.waker.unsent)
+	}
+}
+
+// claimedTurns notes that a claim has found no more jobs than it got.
+func (g *turnGiver) claimedTurns() { g.untold.Store(0) }
 
 // giveOnce gives turns once, unless somebody else does. more says that there is more to look at.
 func (s *Store) giveOnce(ctx context.Context) (given, more bool, err error) {
