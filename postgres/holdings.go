@@ -16,8 +16,8 @@ type holdings struct {
 type holding struct {
 	jobs  map[pawl.Token]pawl.ID
 	lined map[pawl.Token]struct{} // of the jobs, those that are held to a limit
-	lost  bool  // the reply of a claim never came
-	epoch int64 // of the session; see claimTemplate
+	lost  bool                    // the reply of a claim never came
+	epoch int64                   // of the session; see claimTemplate
 }
 
 func newHoldings() *holdings { return &holdings{sessions: map[pawl.SessionID]*holding{}} }
