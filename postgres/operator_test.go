@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -104,14 +105,14 @@ func (s tables) Show(t testing.TB, table string) {
 	execute(t, s.url, fmt.Sprintf(`alter table %s rename to %s`, s.name("away"), pgx.Identifier{s.stored(t, table)}.Sanitize()))
 }
 
-func (s tables) Multiply(t testing.TB, by int) {
+func (s tables) Multiply(t testing.TB, by int, apart time.Duration) {
 	t.Helper()
 	letter := s.name("letter")
-	execute(t, s.url, fmt.Sprintf(`insert into %s (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, job_id,
-  correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
-select gen_random_uuid(), dead_at - i * interval '1 second', status, class, reason, fingerprint, kind, queue, connection,
-  gen_random_uuid(), correlation_id, tags, exception_type, attempts, source_message, host, server, version, message
-from %[1]s, generate_series(1, %[2]d) i`, letter, by-1))
+	execute(t, s.url, fmt.Sprintf(`insert into %s (id, dead_at, status, status_at, group_resolved_at, class, reason, fingerprint, kind, queue,
+  connection, job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
+select gen_random_uuid(), dead_at - i * t.apart, status, status_at - i * t.apart, group_resolved_at - i * t.apart, class, reason, fingerprint, kind,
+  queue, connection, gen_random_uuid(), correlation_id, tags, exception_type, attempts, source_message, host, server, version, message || ' #' || i
+from %[1]s, generate_series(1, %[2]d) i, (values (interval '%[3]d milliseconds')) t (apart)`, letter, by-1, apart.Milliseconds()))
 	execute(t, s.url, "vacuum analyze "+letter)
 }
 

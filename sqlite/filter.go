@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -59,14 +60,23 @@ func (w where) sql() string {
 	return " where " + strings.Join(w.terms, " and ")
 }
 
-// letterQuery is a filter as SQL: the index that drives the query, the terms and the times that this index answers,
-// and the rest, for which the rows themselves must be looked at.
+// Indexes of letters. That of lists has all that filters ask for but texts; that of groups has statuses and times.
+const (
+	listIndex   = "pawl_letter_list"
+	statusIndex = "pawl_letter_status"
+	groupIndex  = "pawl_letter_group"
+	jobIndex    = "pawl_letter_job"
+)
+
+// letterQuery is a filter as SQL: the index that drives the query, the terms and the times that this index answers, and the
+// rest, for which the rows themselves must be looked at: texts, and the facts that the index of lists would answer.
 type letterQuery struct {
 	index  string
 	driven where
 	times  page.Span
-	rest   where
-	// The index of groups has all that the filter asks for: statuses and times.
+	facts  where
+	texts  where
+	// The index of groups has all that the filter asks for.
 	inGroups bool
 }
 
@@ -74,31 +84,47 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	if err := desk.CheckLetters(f); err != nil {
 		return q, err
 	}
-	statuses := f.Status
+	q.times = letterTimes(f)
+	q.facts = letterFacts(f)
+	if f.Text != "" {
+		pattern := likePattern(f.Text)
+		q.texts.add(`(message like ? escape '\' or exception_type like ? escape '\')`, pattern, pattern)
+	}
+	bare := len(q.facts.terms) == 0 && len(q.texts.terms) == 0 // but for statuses
+	q.inGroups = bare && f.JobID.IsZero()
 	switch {
 	case !f.JobID.IsZero():
-		q.index = "pawl_letter_job"
+		q.index = jobIndex
 		q.driven.add("job_id = ?", f.JobID[:])
-		q.rest.text("fingerprint = ?", f.Fingerprint)
+		q.facts.text("fingerprint = ?", f.Fingerprint)
+		q.facts.statuses(f.Status)
 	case f.Fingerprint != "":
-		q.index = "pawl_letter_group"
+		q.index = groupIndex
 		q.driven.text("fingerprint = ?", f.Fingerprint)
-	case len(statuses) == 1:
-		q.index = "pawl_letter_status"
-		q.driven.statuses(statuses)
-		statuses = nil
+		q.driven.statuses(f.Status)
+	case len(f.Status) == 1 && bare:
+		q.index = statusIndex
+		q.driven.statuses(f.Status)
 	default:
-		q.index = "pawl_letter_time"
+		q.driven.statuses(f.Status)
+		q = q.listed()
 	}
+	return q, errors.Join(q.facts.err, q.driven.err)
+}
+
+// letterTimes is the span of a filter's times.
+func letterTimes(f pawl.LetterFilter) (times page.Span) {
 	if !f.Since.IsZero() {
-		q.times.NotBefore(page.Cursor{At: ceilMilli(f.Since)})
+		times.NotBefore(page.Cursor{At: ceilMilli(f.Since)})
 	}
 	if !f.Until.IsZero() {
-		q.times.Before(page.Cursor{At: ceilMilli(f.Until)})
+		times.Before(page.Cursor{At: ceilMilli(f.Until)})
 	}
-	w := &q.rest
-	w.statuses(statuses)
-	byStatus := len(w.terms)
+	return times
+}
+
+// letterFacts are the terms beside status, group, job, time and text.
+func letterFacts(f pawl.LetterFilter) (w where) {
 	w.classes(f.Class)
 	w.text("reason = ?", string(f.Reason))
 	w.text("kind = ?", f.Kind)
@@ -110,20 +136,20 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 		w.add("group_resolved_at is not null")
 	}
 	w.tag(f.Tag)
-	if f.Text != "" {
-		pattern := likePattern(f.Text)
-		w.add(`(exception_type like ? escape '\' or message like ? escape '\')`, pattern, pattern)
-	}
-	q.inGroups = len(w.terms) == byStatus
-	return q, w.err
+	return w
 }
 
-// selective reports that the driving index leaves few rows to look at whatever else lies in the store.
-func (q letterQuery) selective() bool {
-	return len(q.rest.terms) == 0 || q.index == "pawl_letter_job" || q.index == "pawl_letter_group"
+// listed is the query by the index of lists, which answers the facts too.
+func (q letterQuery) listed() letterQuery {
+	q.index = listIndex
+	q.driven, q.facts = q.driven.and(q.facts), where{}
+	return q
 }
 
-// within are the driven terms for a part of the list.
+// rest are the terms that the index does not answer.
+func (q letterQuery) rest() where { return q.facts.and(q.texts) }
+
+// within are the terms that the index answers, for a part of the list.
 func (q letterQuery) within(part page.Span) where {
 	w := q.driven.and(where{})
 	if part.From != nil {
@@ -135,15 +161,29 @@ func (q letterQuery) within(part page.Span) where {
 	return w
 }
 
-// by is a query of columns that goes through the driving index, which is in the order of lists.
+// by is a query of columns that goes through the driving index.
 func (q letterQuery) by(columns string) string {
 	return "select " + columns + " from pawl_letter l indexed by " + q.index
 }
 
 // all is a query of columns that goes through the whole table, by the index that the table is. For each row that takes
-// a fraction of the time.
+// a fraction of the time of a look from another index.
 func (q letterQuery) all(columns string) string {
 	return "select " + columns + " from pawl_letter l indexed by sqlite_autoindex_pawl_letter_1"
+}
+
+// of is a query of columns of those letters that a query of picks finds: it has done with its index before the rows are looked
+// at.
+func of(columns, picking string) string {
+	return "select " + columns + " from (" + picking + ") p cross join pawl_letter l on l.id = p.picked"
+}
+
+const picks = "id as picked, dead_at as died"
+
+// pickedOrder is the order of a list in terms of picks, which SQLite sees to be that of their index.
+var pickedOrder = map[string]string{
+	newestFirst: " order by died desc, picked desc",
+	oldestFirst: " order by died, picked",
 }
 
 func (w *where) statuses(statuses []pawl.Status) {

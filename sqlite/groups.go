@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -14,7 +13,7 @@ import (
 	"github.com/pawljobs/pawl/internal/page"
 )
 
-// groupStretch is how many letters are looked at in one step of a grouping.
+// groupStretch is how many letters are read in one step of a grouping.
 const groupStretch = 50_000
 
 const (
@@ -57,125 +56,143 @@ func (q letterQuery) groups(ctx context.Context, x execer, filter pawl.LetterFil
 	return out, nil
 }
 
-// tally counts what the filter matches, so many letters at a time.
+// tally counts what the filter matches, by one of three ways; each asks for letters as one text, since to sort them into groups
+// would take SQLite, which knows no other way, three times as long.
 func (q letterQuery) tally(ctx context.Context, x execer, tally *desk.Tally, stretch int) error {
-	for g, more := newGrouping(q), true; more; {
-		end, rest, err := g.end(ctx, x, stretch)
-		if err != nil {
-			return err
-		}
-		query, args := g.upTo(end)
-		part, _, err := selectOne(ctx, x, scanValue[[]byte], query, args...)
-		if err == nil {
-			err = tallyPart(tally, part)
-		}
-		if err != nil {
-			return err
-		}
-		g.from, more = end, rest
+	q, _, many, err := q.settle(ctx, x, newestFirst)
+	switch {
+	case err != nil:
+		return err
+	case many:
+		return q.tallyTable(ctx, x, tally, stretch)
+	case q.index == jobIndex || len(q.rest().terms) > 0: // few
+		query, args := q.matching(asText, false)
+		_, err := tallyPart(ctx, x, tally, query, args, 0)
+		return err
 	}
-	return nil
+	g := newGrouping(q)
+	for {
+		query, args := g.next(stretch)
+		end, err := tallyPart(ctx, x, tally, query, args, stretch)
+		if err != nil || end == nil {
+			return err
+		}
+		if g.from != nil && g.from.at == end.at && bytes.Equal(g.from.fingerprint, end.fingerprint) {
+			stretch *= 2 // all of them died at the same time
+		}
+		g.from = end
+	}
 }
 
-// grouping goes through letters in stretches, in the order of an index, and asks for each as one text: to sort them into
-// groups here would take SQLite, which knows no other way, three times as long.
+// tallyTable goes through the whole table for a text, from one id to another. The index of the evidence has the ids of letters
+// and nothing else, so it tells soonest how far to go.
+func (q letterQuery) tallyTable(ctx context.Context, x execer, tally *desk.Tally, stretch int) error {
+	from := []byte{}
+	for {
+		to, more, err := selectOne(ctx, x, scanValue[[]byte], nextLetters, from, stretch)
+		if err != nil {
+			return err
+		}
+		query, args := q.stretchOfTable(from, to)
+		if _, err := tallyPart(ctx, x, tally, query, args, 0); err != nil || !more {
+			return err
+		}
+		from = to
+	}
+}
+
+const nextLetters = `select letter from pawl_evidence where letter >= ? order by letter limit 1 offset ?`
+
+// stretchOfTable is the query of the letters from an id to before another; nil is no end.
+func (q letterQuery) stretchOfTable(from, to []byte) (query string, args []any) {
+	var w where
+	w.add("id >= ?", from)
+	if to != nil {
+		w.add("id < ?", to)
+	}
+	w = w.and(q.within(q.times)).and(q.rest())
+	return q.all(asText) + w.sql(), w.args
+}
+
+// grouping goes through letters in stretches, in the order of an index.
 type grouping struct {
 	letterQuery
-	read  func(columns string) string
-	order string // columns of the index, which tell every letter apart
-	from  []any  // values of them: where to go on
+	from *died // where to go on
 }
 
-// newGrouping picks the index: that of groups has all that a filter of status and time asks for; for the rest the whole table
-// is gone through, since each step from an index into it would cost more, unless the filter leaves few letters.
+// newGrouping picks the index: that of groups has all that a filter of status and time asks for, and that of lists what others
+// do.
 func newGrouping(q letterQuery) *grouping {
-	g := &grouping{letterQuery: q, order: inList}
-	switch {
-	case q.index != "pawl_letter_status" && q.index != "pawl_letter_time":
-		g.read = g.by
-	case q.inGroups:
-		g.index, g.order = "pawl_letter_group", "fingerprint, dead_at, id"
-		g.read = g.by
-	default:
-		g.read, g.order = g.all, "id"
+	if q.inGroups {
+		q.index = groupIndex
 	}
-	return g
+	return &grouping{letterQuery: q}
 }
 
-const inList = "dead_at, id" // the order of lists
-
-// stretch are the terms of what is left from the place to go on, up to another; nil bounds nothing. In the order of lists a
-// place is one more bound of times, of which a search takes one on each side.
-func (g *grouping) stretch(to []any) where {
-	times, bounds := g.times, where{}
-	if g.order == inList {
+// next is the query of the next letters.
+func (g *grouping) next(stretch int) (query string, args []any) {
+	times, order := g.times, " order by dead_at, id"
+	var w where
+	if g.index == groupIndex {
+		order = " order by fingerprint, dead_at"
 		if g.from != nil {
-			times.NotBefore(cursorAt(g.from))
+			w.add("(fingerprint, dead_at) >= (?, ?)", string(g.from.fingerprint), g.from.at)
 		}
-		if to != nil {
-			times.Before(cursorAt(to))
-		}
-		return g.within(times)
+	} else if g.from != nil {
+		times.NotBefore(page.Cursor{At: g.from.at})
 	}
-	place := "(" + g.order + ") %s (" + marks(g.columns()) + ")"
-	if g.from != nil {
-		bounds.add(fmt.Sprintf(place, ">="), g.from...)
+	w = w.and(g.within(times))
+	return "select " + asText + " from (" + g.by("dead_at, fingerprint") + w.sql() + order + " limit ?)", append(w.args, stretch)
+}
+
+// asText is letters as one text: of each its time, a space and its fingerprint, which has no NUL; between them a NUL.
+const asText = "cast(group_concat(dead_at || ' ' || fingerprint, char(0)) as blob)"
+
+// died is deaths of one time, and one group, that are read one behind the other.
+type died struct {
+	fingerprint []byte
+	at          int64
+	deaths      int
+}
+
+// tallyPart counts letters that a query returns as text. Where they are as many as a stretch has, letters may follow that are like
+// the last ones, of one time: those are not counted but returned, to go on from.
+func tallyPart(ctx context.Context, x execer, tally *desk.Tally, query string, args []any, stretch int) (*died, error) {
+	part, _, err := selectOne(ctx, x, scanValue[[]byte], query, args...)
+	if err != nil {
+		return nil, err
 	}
-	if to != nil {
-		bounds.add(fmt.Sprintf(place, "<"), to...)
-	}
-	return g.within(times).and(bounds)
-}
-
-func cursorAt(place []any) page.Cursor {
-	c := page.Cursor{At: place[0].(int64)}
-	copy(c.ID[:], place[1].([]byte))
-	return c
-}
-
-// end finds where the next stretch ends; false where it is the last one.
-func (g *grouping) end(ctx context.Context, x execer, stretch int) ([]any, bool, error) {
-	if g.index == "pawl_letter_job" {
-		return nil, false, nil
-	}
-	query, args := g.ending(stretch)
-	return selectOne(ctx, x, func(rows *sql.Rows) ([]any, error) {
-		place := make([]any, g.columns())
-		targets := make([]any, len(place))
-		for i := range place {
-			targets[i] = &place[i]
-		}
-		return place, rows.Scan(targets...)
-	}, query, args...)
-}
-
-func (g *grouping) columns() int { return 1 + strings.Count(g.order, ",") }
-
-// ending is the query of the place behind a stretch.
-func (g *grouping) ending(stretch int) (query string, args []any) {
-	w := g.stretch(nil)
-	return g.read(g.order) + w.sql() + " order by " + g.order + " limit 1 offset ?", append(w.args, stretch)
-}
-
-// upTo is the query of a stretch.
-func (g *grouping) upTo(end []any) (query string, args []any) {
-	w := g.stretch(end).and(g.rest)
-	return g.read("cast(group_concat(dead_at || ' ' || fingerprint, char(0)) as blob)") + w.sql(), w.args
-}
-
-// tallyPart counts the letters of a stretch: for each its time, a space and its fingerprint, which has no NUL.
-func tallyPart(tally *desk.Tally, part []byte) error {
-	for len(part) > 0 {
+	var alike []died
+	letters := 0
+	for ; len(part) > 0; letters++ {
 		var one []byte
 		one, part, _ = bytes.Cut(part, []byte{0})
 		at, fingerprint, _ := bytes.Cut(one, []byte{' '})
 		ms, err := strconv.ParseInt(string(at), 10, 64)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		tally.Add(fingerprint, ms, 1)
+		if len(alike) > 0 && ms != alike[0].at {
+			count(tally, alike)
+			alike = alike[:0]
+		}
+		if n := len(alike); n > 0 && bytes.Equal(fingerprint, alike[n-1].fingerprint) {
+			alike[n-1].deaths++
+		} else {
+			alike = append(alike, died{fingerprint, ms, 1})
+		}
 	}
-	return nil
+	if stretch > 0 && letters == stretch {
+		return &alike[0], nil
+	}
+	count(tally, alike)
+	return nil, nil
+}
+
+func count(tally *desk.Tally, some []died) {
+	for _, d := range some {
+		tally.Add(d.fingerprint, d.at, d.deaths)
+	}
 }
 
 // newest reads the letter that stands for its group.
@@ -191,8 +208,8 @@ func (q letterQuery) ofGroup(g pawl.LetterGroup) (query string, args []any) {
 	var w where
 	w.add("fingerprint = ?", g.Fingerprint)
 	w.add("dead_at = ?", g.LastSeen.UnixMilli())
-	q.index = "pawl_letter_group"
-	w = w.and(q.within(q.times)).and(q.rest)
+	q.index = groupIndex
+	w = w.and(q.within(q.times)).and(q.rest())
 	return q.by("id, kind, exception_type, message, group_resolved_at") + w.sql() + " order by id desc limit 1", w.args
 }
 

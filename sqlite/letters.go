@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
@@ -77,59 +78,91 @@ const (
 	oldestFirst = " order by dead_at, id"
 )
 
-// nearby is how many letters are looked at one by one, in the order of the list, before the whole table is gone
-// through instead.
-const nearby = 5000
+// nearby is how many letters are looked at one by one, from an index, before the whole table is gone through instead.
+const nearby = 1000
 
-// list reads the first n letters. Where the rest of the filter lets through many, they lie near the beginning; where
-// few, going through the whole table once and sorting what is left is the faster way.
+// settle goes by the index of lists where that of a group leaves more than nearby letters to be looked at, and finds out whether,
+// and where in the order of a list, there are more than nearby to be searched for a text.
+func (q letterQuery) settle(ctx context.Context, x execer, order string) (_ letterQuery, far page.Cursor, many bool, err error) {
+	if len(q.facts.terms) > 0 && q.index == groupIndex {
+		if far, many, err = q.far(ctx, x, order); err != nil || !many {
+			return q, far, many, err
+		}
+		q = q.listed()
+	}
+	if len(q.texts.terms) == 0 || q.index == jobIndex {
+		return q, far, false, nil
+	}
+	far, many, err = q.far(ctx, x, order)
+	return q, far, many, err
+}
+
+// far returns the place at which nearby ends; false where that is behind the last letter.
+func (q letterQuery) far(ctx context.Context, x execer, order string) (page.Cursor, bool, error) {
+	w := q.within(q.times)
+	return selectOne(ctx, x, scanPlace, q.by("dead_at, id")+w.sql()+order+" limit 1 offset ?", append(w.args, nearby)...)
+}
+
+// list reads the first n letters. Where a text is in many, they lie near the beginning of what the rest of the filter leaves;
+// where in few, going through the whole table once is the faster way.
 func (q letterQuery) list(ctx context.Context, x execer, fromOldest bool, n int) ([]pawl.DeadLetter, error) {
 	order := newestFirst
 	if fromOldest {
 		order = oldestFirst
 	}
-	far, isFar, err := q.far(ctx, x, order)
+	q, far, many, err := q.settle(ctx, x, order)
 	if err != nil {
 		return nil, err
 	}
 	near := q.times
-	if isFar && fromOldest {
+	if many && fromOldest {
 		near.Before(far)
-	} else if isFar {
+	} else if many {
 		near.NotBefore(far)
 	}
-	w := q.within(near).and(q.rest)
-	letters, err := selectRows(ctx, x, scanLetter, q.by(letterColumns)+w.sql()+order+" limit ?", append(w.args, n)...)
-	if err != nil || !isFar || len(letters) == n {
+	query, args := q.first(near, order, n)
+	letters, err := selectRows(ctx, x, scanLetter, query, args...)
+	if err != nil || !many || len(letters) == n {
 		return letters, err
 	}
-	w = q.within(q.times).and(q.rest)
-	return selectRows(ctx, x, scanLetter, q.all(letterColumns)+w.sql()+order+" limit ?", append(w.args, n)...)
+	query, args = q.anywhere(order, n)
+	return selectRows(ctx, x, scanLetter, query, args...)
 }
 
-// far returns the place at which nearby ends; false where that is behind the last letter, or does not matter.
-func (q letterQuery) far(ctx context.Context, x execer, order string) (page.Cursor, bool, error) {
-	if q.selective() {
-		return page.Cursor{}, false, nil
-	}
-	w := q.within(q.times)
-	return selectOne(ctx, x, func(rows *sql.Rows) (c page.Cursor, err error) {
-		return c, rows.Scan(&c.At, (*idColumn)(&c.ID))
-	}, q.by("dead_at, id")+w.sql()+order+" limit 1 offset ?", append(w.args, nearby)...)
+// first is the query of the first n letters of a part of the list, in the order of the index.
+func (q letterQuery) first(part page.Span, order string, n int) (query string, args []any) {
+	w, rest := q.within(part), q.rest()
+	return of(letterColumns, q.by(picks)+w.sql()) + rest.sql() + pickedOrder[order] + " limit ?", slices.Concat(w.args, rest.args, []any{n})
+}
+
+// anywhere is the query of the first n letters, wherever in the table they are.
+func (q letterQuery) anywhere(order string, n int) (query string, args []any) {
+	w := q.within(q.times).and(q.rest())
+	return of(letterColumns, q.all(picks)+w.sql()+order+" limit ?") + pickedOrder[order], append(w.args, n)
 }
 
 // count counts by the way that list goes.
 func (q letterQuery) count(ctx context.Context, x execer) (int, error) {
-	_, isFar, err := q.far(ctx, x, newestFirst)
+	q, _, many, err := q.settle(ctx, x, newestFirst)
 	if err != nil {
 		return 0, err
 	}
-	query, w := q.by("count(*)"), q.within(q.times).and(q.rest)
-	if isFar {
-		query = q.all("count(*)")
-	}
-	n, _, err := selectOne(ctx, x, scanValue[int], query+w.sql(), w.args...)
+	query, args := q.matching("count(*)", many)
+	n, _, err := selectOne(ctx, x, scanValue[int], query, args...)
 	return n, err
+}
+
+// matching is a query over all that the filter matches.
+func (q letterQuery) matching(columns string, many bool) (query string, args []any) {
+	w, rest := q.within(q.times), q.rest()
+	switch {
+	case len(rest.terms) == 0:
+		return q.by(columns) + w.sql(), w.args
+	case many:
+		w = w.and(rest)
+		return q.all(columns) + w.sql(), w.args
+	}
+	return of(columns, q.by(picks)+w.sql()) + rest.sql(), append(w.args, rest.args...)
 }
 
 // Letter returns one whole, or ErrNotFound.

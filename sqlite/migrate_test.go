@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/sqlite"
@@ -53,6 +54,13 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 			if err != nil || letter.StatusAt.UnixMilli() != map[bool]int64{true: 200, false: 100}[version < 7] || letter.Status != pawl.StatusResolved {
 				t.Errorf("the old letter: %+v, error %v", letter, err)
 			}
+			for name, filter := range map[string]pawl.LetterFilter{
+				"class": {Class: []pawl.DeathClass{pawl.DeathExhausted}}, "age": {StatusBefore: time.UnixMilli(201)}, "text": {Text: "OLD", Status: []pawl.Status{pawl.StatusResolved}},
+			} {
+				if n, err := store.CountLetters(t.Context(), filter); err != nil || n != 1 {
+					t.Errorf("%d letters by %s, error %v", n, name, err)
+				}
+			}
 		})
 	}
 }
@@ -83,7 +91,7 @@ func oldFile(t *testing.T, path string, migrations []string) {
 	for _, statement := range []string{
 		`insert into pawl_letter (id, dead_at, status, class, reason, fingerprint, kind, queue, connection, correlation_id, tags, exception_type,
 			attempts, source_message, host, server, version, message)
-		values (x'00000000000000000000000000000007', 100, 2, 0, '', '', '', '', '', '', '[]', '', 0, '', '', '', '', '')`,
+		values (x'00000000000000000000000000000007', 100, 2, 0, '', '', '', '', '', '', '[]', '', 0, '', '', '', '', 'old')`,
 		`insert into pawl_evidence (letter, detail, history) values (x'00000000000000000000000000000007', '', '[]')`,
 		`insert into pawl_audit (at, who, door, action, subject, "from", "to", why, outcome) values
 		(200, 'ada', '', 'resolve', '00000000-0000-0000-0000-000000000007', 'dead', 'resolved', '', ''),

@@ -97,10 +97,10 @@ func createOperation(ctx context.Context, w *writer, o pawl.NewOperation, q lett
 // letters is the query of the first letters that match, by the way that a whole list goes.
 func (q letterQuery) frozen(most int) (query string, args []any) {
 	from := q.by
-	if !q.selective() {
+	if len(q.texts.terms) > 0 && q.index == listIndex {
 		from = q.all
 	}
-	w := q.within(q.times).and(q.rest)
+	w := q.within(q.times).and(q.rest())
 	return from("dead_at, id") + w.sql() + " " + itemOrder + " limit ?", append(w.args, most)
 }
 

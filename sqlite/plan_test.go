@@ -53,107 +53,141 @@ func checkPlan(t *testing.T, what, plan, has string, lacks ...string) {
 	}
 }
 
-// Lists go along an index that has their order, from the cursor on, and so read as many rows as they return.
+// everyFact are filters by what the index of lists has.
+var everyFact = map[string]pawl.LetterFilter{
+	"class": {Class: []pawl.DeathClass{1, 2}}, "reason": {Reason: "budget"}, "kind": {Kind: "k"}, "queue": {Queue: "q"}, "connection": {Connection: "c"},
+	"correlation": {CorrelationID: "c"}, "before": {StatusBefore: time.Now()}, "regression": {Regression: true}, "tag": {Tag: "t"}, "odd tag": {Tag: ",t"},
+	"statuses": {Status: []pawl.Status{0, 2}}, "kind and status": {Kind: "k", Status: []pawl.Status{0}}, "time": {Since: time.Now()},
+	"several": {Kind: "k", Tag: "t", Until: time.Now(), Class: []pawl.DeathClass{0}},
+}
+
+// Lists go along an index that has their order and all that the filter asks for, from the cursor on, and then look at what they
+// return. Counts do with the index.
 func TestLetterPlans(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
 	dead := []pawl.Status{pawl.StatusDead}
-	for name, c := range map[string]struct {
+	type expected struct {
 		filter pawl.LetterFilter
 		index  string
-	}{
-		"all":              {pawl.LetterFilter{}, "pawl_letter_time"},
+	}
+	cases := map[string]expected{
+		"all":              {pawl.LetterFilter{}, listIndex},
 		"status":           {pawl.LetterFilter{Status: dead}, "pawl_letter_status (status=?"},
 		"status and time":  {pawl.LetterFilter{Status: dead, Since: time.Now()}, "pawl_letter_status (status=? AND (dead_at,id)>(?,?)"},
 		"group":            {pawl.LetterFilter{Fingerprint: "1-x"}, "pawl_letter_group (fingerprint=?"},
 		"group and status": {pawl.LetterFilter{Fingerprint: "1-x", Status: dead}, "pawl_letter_group (fingerprint=?"},
-		"time":             {pawl.LetterFilter{Since: time.Now()}, "pawl_letter_time ((dead_at,id)>(?,?)"},
-	} {
-		q, err := newLetterQuery(c.filter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		"time":             {pawl.LetterFilter{Since: time.Now()}, listIndex + " ((dead_at,id)>(?,?)"},
+	}
+	for name, filter := range everyFact {
+		cases["fact "+name] = expected{filter, listIndex}
+	}
+	for name, c := range cases {
+		q := letterQueryOf(t, c.filter)
 		for _, order := range []string{newestFirst, oldestFirst} {
-			w := q.within(q.times).and(q.rest)
-			checkPlan(t, name, plan(t, s, q.by(letterColumns)+w.sql()+order, w.args...), c.index, sorts)
+			query, args := q.first(q.times, order, 51)
+			steps := plan(t, s, query, args...)
+			checkPlan(t, name, steps, "COVERING INDEX "+c.index, sorts)
+			checkPlan(t, name, steps, "SEARCH l USING PRIMARY KEY (id=?)")
 			next := q.times
 			next.NotBefore(page.Cursor{At: 1 << 50})
 			next.Before(page.Cursor{At: 1 << 51})
-			w = q.within(next).and(q.rest)
-			checkPlan(t, name+", next page", plan(t, s, q.by(letterColumns)+w.sql()+order, w.args...),
-				"(dead_at,id)>(?,?) AND (dead_at,id)<(?,?)", sorts, "SCAN")
+			query, args = q.first(next, order, 51)
+			checkPlan(t, name+", next page", plan(t, s, query, args...), "(dead_at,id)>(?,?) AND (dead_at,id)<(?,?)", sorts, "SCAN l", "SCAN p")
 		}
-		w := q.within(q.times)
-		checkPlan(t, name+", far", plan(t, s, q.by("dead_at, id")+w.sql()+newestFirst, w.args...), "COVERING INDEX", sorts)
-		w = w.and(q.rest)
-		checkPlan(t, name+", count", plan(t, s, q.by("count(*)")+w.sql(), w.args...), "COVERING INDEX", sorts)
+		query, args := q.matching("count(*)", false)
+		if name == "all" {
+			c.index = "pawl_letter_" // the smallest
+		}
+		checkPlan(t, name+", count", plan(t, s, query, args...), "COVERING INDEX "+c.index, sorts)
 	}
 }
 
-// What no index answers is looked for along the list's order first, and then in the table itself.
-func TestUnindexedLetterPlans(t *testing.T) {
-	t.Parallel()
-	s := openHere(t)
-	for name, filter := range map[string]pawl.LetterFilter{
-		"kind": {Kind: "k"}, "text": {Text: "x"}, "tag": {Tag: "x"}, "kind and status": {Kind: "k", Status: []pawl.Status{0}},
-	} {
-		q, err := newLetterQuery(filter)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := q.within(q.times).and(q.rest)
-		checkPlan(t, name+", near", plan(t, s, q.by(letterColumns)+w.sql()+newestFirst, w.args...), "USING INDEX pawl_letter_", sorts)
-		checkPlan(t, name+", all", plan(t, s, q.all(letterColumns)+w.sql(), w.args...), "SCAN l", "INDEX pawl_letter_")
-	}
-	q, err := newLetterQuery(pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k", Fingerprint: "f"})
+func letterQueryOf(t *testing.T, filter pawl.LetterFilter) letterQuery {
+	t.Helper()
+	q, err := newLetterQuery(filter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := q.within(q.times).and(q.rest)
-	checkPlan(t, "job", plan(t, s, q.by(letterColumns)+w.sql(), w.args...), "pawl_letter_job (job_id=?)")
+	return q
+}
+
+// A text is looked for in the letters that the rest of the filter leaves when those are few, else in the table itself. A job, and a
+// small group, leave few for any filter.
+func TestUnindexedLetterPlans(t *testing.T) {
+	t.Parallel()
+	s := openHere(t)
+	for name, c := range map[string]struct {
+		filter pawl.LetterFilter
+		index  string
+	}{
+		"text":            {pawl.LetterFilter{Text: "x"}, listIndex},
+		"text and kind":   {pawl.LetterFilter{Text: "x", Kind: "k", Status: []pawl.Status{0}}, listIndex},
+		"text of group":   {pawl.LetterFilter{Text: "x", Fingerprint: "1-x"}, groupIndex + " (fingerprint=?"},
+		"kind of a group": {pawl.LetterFilter{Kind: "k", Fingerprint: "1-x"}, groupIndex + " (fingerprint=?"},
+		"job":             {pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k", Fingerprint: "f", Text: "x"}, jobIndex + " (job_id=?"},
+	} {
+		q := letterQueryOf(t, c.filter)
+		query, args := q.first(q.times, newestFirst, 51)
+		checkPlan(t, name, plan(t, s, query, args...), "INDEX "+c.index, "SCAN p", "l USING INDEX "+listIndex)
+		query, args = q.matching("count(*)", false)
+		checkPlan(t, name+", count", plan(t, s, query, args...), "SEARCH l USING PRIMARY KEY (id=?)", sorts, "SCAN l USING INDEX", "SCAN l\n")
+		query, args = q.matching("count(*)", true)
+		checkPlan(t, name+", count of many", plan(t, s, query, args...), "SCAN l", "INDEX pawl_letter_", sorts)
+		query, args = q.anywhere(newestFirst, 51)
+		checkPlan(t, name+", anywhere", plan(t, s, query, args...), "SEARCH l USING PRIMARY KEY (id=?)", "INDEX pawl_letter_")
+		w := q.within(q.times)
+		if q.index != jobIndex {
+			checkPlan(t, name+", far", plan(t, s, q.by("dead_at, id")+w.sql()+newestFirst, w.args...), "COVERING INDEX "+c.index, sorts)
+		}
+	}
+	q := letterQueryOf(t, pawl.LetterFilter{Kind: "k", Fingerprint: "1-x"}).listed()
+	query, args := q.matching("count(*)", false)
+	checkPlan(t, "kind of a large group", plan(t, s, query, args...), "COVERING INDEX "+listIndex, sorts)
 }
 
 // Groups come in the order of their index, which has all that a filter by status and time asks for. Other filters go
-// through the table, not from the index into it. The letter that stands for a group is found where the group ends.
+// by the index of lists, or through the table for a text. The letter that stands for a group is found where the group ends.
 func TestGroupPlans(t *testing.T) {
 	t.Parallel()
 	s := openHere(t)
-	const sortsGroups = sorts
 	dead := []pawl.Status{pawl.StatusDead}
-	for name, c := range map[string]struct {
+	type expected struct {
 		filter pawl.LetterFilter
 		has    string
-		lacks  string
-	}{
-		"all":      {pawl.LetterFilter{}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
-		"status":   {pawl.LetterFilter{Status: dead, Since: time.Now()}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
-		"statuses": {pawl.LetterFilter{Status: []pawl.Status{0, 2}}, "SCAN l USING COVERING INDEX pawl_letter_group", sortsGroups},
-		"group":    {pawl.LetterFilter{Fingerprint: "1-x", Kind: "k"}, "pawl_letter_group (fingerprint=?", sortsGroups},
-		"job":      {pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k"}, "pawl_letter_job (job_id=?)", "SCAN l"},
-		"kind":     {pawl.LetterFilter{Kind: "k", Status: dead}, "SCAN l", "pawl_letter_group"},
-	} {
-		q, err := newLetterQuery(c.filter)
-		if err != nil {
-			t.Fatal(err)
+	}
+	cases := map[string]expected{
+		"all":           {pawl.LetterFilter{}, "SCAN l USING COVERING INDEX pawl_letter_group"},
+		"status":        {pawl.LetterFilter{Status: dead, Since: time.Now()}, "SCAN l USING COVERING INDEX pawl_letter_group"},
+		"two statuses":  {pawl.LetterFilter{Status: []pawl.Status{0, 2}}, "SCAN l USING COVERING INDEX pawl_letter_group"},
+		"group":         {pawl.LetterFilter{Fingerprint: "1-x", Status: dead}, "COVERING INDEX pawl_letter_group (fingerprint=?"},
+		"kind of group": {pawl.LetterFilter{Fingerprint: "1-x", Kind: "k"}, "COVERING INDEX pawl_letter_list"},
+	}
+	for name, filter := range everyFact {
+		if name != "statuses" && name != "time" {
+			cases["fact "+name] = expected{filter, "COVERING INDEX pawl_letter_list"}
+		}
+	}
+	for name, c := range cases {
+		q := letterQueryOf(t, c.filter)
+		if len(q.facts.terms) > 0 {
+			q = q.listed() // as a large group is
 		}
 		g := newGrouping(q)
-		query, args := g.upTo(nil)
-		checkPlan(t, name, plan(t, s, query, args...), c.has, c.lacks)
-		if g.index != "pawl_letter_job" {
-			query, args = g.ending(7)
-			checkPlan(t, name+", end", plan(t, s, query, args...), c.has, c.lacks, sorts)
-			g.from = []any{"1-x", 1, []byte{1}}[3-g.columns():]
-			if g.order == inList {
-				g.from[0] = int64(1)
-			}
-			for _, to := range [][]any{nil, g.from} {
-				query, args = g.upTo(to)
-				checkPlan(t, name+", further", plan(t, s, query, args...), "SEARCH l", sorts)
-			}
-		}
+		query, args := g.next(7)
+		checkPlan(t, name, plan(t, s, query, args...), c.has, sorts)
+		g.from = &died{fingerprint: []byte("1-x"), at: 1}
+		query, args = g.next(7)
+		checkPlan(t, name+", further", plan(t, s, query, args...), "SEARCH l USING COVERING INDEX", sorts)
 		query, args = q.ofGroup(pawl.LetterGroup{Fingerprint: "1-x", LastSeen: time.Now()})
 		checkPlan(t, name+", newest", plan(t, s, query, args...), "pawl_letter_group (fingerprint=? AND dead_at=?", sorts)
 	}
+	text := letterQueryOf(t, pawl.LetterFilter{Text: "x", Kind: "k", Status: dead})
+	for _, to := range [][]byte{nil, {2}} {
+		query, args := text.stretchOfTable([]byte{1}, to)
+		checkPlan(t, "text", plan(t, s, query, args...), "SEARCH l USING PRIMARY KEY (id>?", sorts)
+	}
+	checkPlan(t, "end of a stretch", plan(t, s, nextLetters, []byte{1}, 7), "COVERING INDEX sqlite_autoindex_pawl_evidence_1 (letter>?)", sorts)
 	checkPlan(t, "first", plan(t, s, firstGroup, "1-"), "SEARCH pawl_letter USING COVERING INDEX pawl_letter_group (fingerprint>?", sorts)
 	checkPlan(t, "next", plan(t, s, nextGroup, "1-"), "SEARCH pawl_letter USING COVERING INDEX pawl_letter_group (fingerprint>?", sorts)
 }
@@ -199,15 +233,11 @@ func TestAlertAndAuditPlans(t *testing.T) {
 	}
 	checkPlan(t, "needed", plan(t, s, selectNeeded, []byte{1}), "pawl_operation_needs (letter=?)", "SCAN pawl_", "SCAN o", "SCAN i")
 	checkPlan(t, "expired", plan(t, s, selectExpired, 1, 2), "pawl_letter_closed (status_at<?)", sorts, "SCAN l", "SCAN i")
-	prune, err := newLetterQuery(pawl.LetterFilter{Status: []pawl.Status{2, 3}, StatusBefore: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := pruning{letterQuery: prune}
+	p := pruning{letterQuery: letterQueryOf(t, pawl.LetterFilter{Status: []pawl.Status{2, 3}, StatusBefore: time.Now()})}
 	p.times.Behind(page.Cursor{At: 1})
 	query, args := p.picking(10)
-	checkPlan(t, "prune", plan(t, s, query, args...), "pawl_letter_time ((dead_at,id)>(?,?)", sorts)
-	query, args, _, err = auditQuery(pawl.AuditFilter{Subject: "queue q"}, pawl.Page{})
+	checkPlan(t, "prune", plan(t, s, query, args...), "COVERING INDEX pawl_letter_list ((dead_at,id)>(?,?)", sorts)
+	query, args, _, err := auditQuery(pawl.AuditFilter{Subject: "queue q"}, pawl.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (p *pruning) pick(ctx context.Context, x execer, n int) ([]page.Cursor, err
 }
 
 func (p *pruning) picking(n int) (query string, args []any) {
-	w := p.within(p.times).and(p.rest)
+	w := p.within(p.times).and(p.rest())
 	return p.by("dead_at, id") + w.sql() + oldestFirst + " limit ?", append(w.args, n)
 }
 

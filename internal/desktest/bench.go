@@ -9,37 +9,69 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
-// BenchmarkLetters asks a store with 100,000 letters, and reports the slowest hundredth of the answers too.
-func BenchmarkLetters(b *testing.B, open Opener) {
-	const first, all = 500, 100_000
-	d := open(b)
-	some := Letters(first, func(l *pawl.DeadLetter) { l.Tags = []string{"vip"} })
-	for i := range some {
-		some[i].Kind = fmt.Sprintf("kind-%d.v1", i%20)
-		some[i].Fingerprint = fmt.Sprintf("1-%d", i%100)
-		some[i].Message = fmt.Sprintf("dial tcp 10.0.0.%d:25: connection refused", i)
-	}
-	d.Record(some...)
-	d.Tables.Multiply(d, all/first)
-	d.Record(Letter(func(l *pawl.DeadLetter) {
-		l.Message, l.Tags, l.Kind, l.CorrelationID = "a needle", []string{"needle"}, "needle.v1", "needle"
-	}))
-	dead := []pawl.Status{pawl.StatusDead}
-	for _, c := range []struct {
-		name   string
-		filter pawl.LetterFilter
-	}{
+// letterCase is a filter that the benchmark asks by.
+type letterCase struct {
+	name   string
+	filter pawl.LetterFilter
+}
+
+// letterCases are every field of a filter, by what matches many letters and what matches one or none, and fields together.
+func letterCases(now time.Time, one pawl.DeadLetter) []letterCase {
+	dead, closed := []pawl.Status{pawl.StatusDead}, []pawl.Status{pawl.StatusResolved, pawl.StatusDiscarded}
+	week, day, month := now.Add(-7*24*time.Hour), now.Add(-24*time.Hour), now.Add(-60*24*time.Hour)
+	return []letterCase{
 		{"all", pawl.LetterFilter{}},
+		{"oldest", pawl.LetterFilter{OldestFirst: true}},
 		{"status", pawl.LetterFilter{Status: dead}},
-		{"group", pawl.LetterFilter{Fingerprint: "1-7", Status: dead}},
+		{"statuses", pawl.LetterFilter{Status: closed}},
+		{"rare-status", pawl.LetterFilter{Status: []pawl.Status{pawl.StatusDiscarded}}},
+		{"class", pawl.LetterFilter{Class: []pawl.DeathClass{pawl.DeathPermanent, pawl.DeathPoison}, Status: dead}},
+		{"rare-class", pawl.LetterFilter{Class: []pawl.DeathClass{pawl.DeathPoison}, Reason: pawl.ReasonCrashLoop, OldestFirst: true}},
+		{"reason", pawl.LetterFilter{Reason: pawl.ReasonBudget}},
+		{"rare-reason", pawl.LetterFilter{Reason: pawl.ReasonCrashLoop, Status: dead}},
 		{"kind", pawl.LetterFilter{Kind: "kind-3.v1", Status: dead}},
-		{"tag", pawl.LetterFilter{Tag: "vip"}},
-		{"text", pawl.LetterFilter{Text: "refused"}},
 		{"rare-kind", pawl.LetterFilter{Kind: "needle.v1"}},
+		{"no-kind", pawl.LetterFilter{Kind: "none.v1", OldestFirst: true}},
+		{"queue", pawl.LetterFilter{Queue: "2-default", Status: dead}},
+		{"rare-queue", pawl.LetterFilter{Queue: "9-needle"}},
+		{"connection", pawl.LetterFilter{Connection: "default"}},
+		{"rare-connection", pawl.LetterFilter{Connection: "needle", Status: dead}},
+		{"group", pawl.LetterFilter{Fingerprint: benchGroup(7), Status: dead}},
+		{"rare-group", pawl.LetterFilter{Fingerprint: one.Fingerprint, Kind: "needle.v1"}},
+		{"tag", pawl.LetterFilter{Tag: "vip"}},
+		{"some-tag", pawl.LetterFilter{Tag: "team-3", Status: dead}},
 		{"rare-tag", pawl.LetterFilter{Tag: "needle", Status: dead, OldestFirst: true}},
-		{"rare-text", pawl.LetterFilter{Text: "needle", Status: dead, OldestFirst: true}},
-		{"rare-correlation", pawl.LetterFilter{CorrelationID: "needle", OldestFirst: true}},
-	} {
+		{"text", pawl.LetterFilter{Text: "refused"}},
+		{"some-text", pawl.LetterFilter{Text: "10.0.0.77:25", Status: dead}},
+		{"rare-text", pawl.LetterFilter{Text: "Needle", Status: dead, OldestFirst: true}},
+		{"no-text", pawl.LetterFilter{Text: "no such text"}},
+		{"correlation", pawl.LetterFilter{CorrelationID: one.CorrelationID, OldestFirst: true}},
+		{"job", pawl.LetterFilter{JobID: one.JobID}},
+		{"since", pawl.LetterFilter{Since: day}},
+		{"until", pawl.LetterFilter{Until: day, Status: dead}},
+		{"between", pawl.LetterFilter{Since: week, Until: day, Status: dead}},
+		{"status-before", pawl.LetterFilter{StatusBefore: week, Status: closed}},
+		{"dead-before", pawl.LetterFilter{StatusBefore: week, Status: dead, OldestFirst: true}},
+		{"rare-before", pawl.LetterFilter{StatusBefore: month}},
+		{"regression", pawl.LetterFilter{Regression: true}},
+		{"kind-tag-since", pawl.LetterFilter{Kind: "kind-3.v1", Tag: "team-3", Since: week, Status: dead}},
+		{"kind-text", pawl.LetterFilter{Kind: "kind-3.v1", Text: "refused", Status: dead}},
+		{"contrary", pawl.LetterFilter{Kind: "kind-3.v1", Text: "needle", Tag: "vip", Queue: "2-default", OldestFirst: true}},
+		{"all-fields", pawl.LetterFilter{
+			Status: dead, Class: []pawl.DeathClass{one.Class}, Reason: one.Reason, Kind: one.Kind, Queue: one.Queue, Connection: one.Connection,
+			CorrelationID: one.CorrelationID, Tag: "needle", Since: month, Until: now.Add(time.Hour), StatusBefore: now.Add(time.Hour), Text: "needle",
+		}},
+	}
+}
+
+// benchGroup is the key of a group.
+func benchGroup(n int) string { return pawl.Fingerprint(fmt.Sprintf("kind-%d.v1", n), "", "") }
+
+// BenchmarkLetters asks a store with 100,000 letters of 25 days, and reports the slowest hundredth of the answers too.
+func BenchmarkLetters(b *testing.B, open Opener) {
+	d := open(b)
+	one := manyLetters(d, 100_000)
+	for _, c := range letterCases(time.Now(), one) {
 		b.Run("list/"+c.name, func(b *testing.B) {
 			timeEach(b, func() error {
 				_, err := d.Letters(b.Context(), c.filter, pawl.Page{})
@@ -59,6 +91,43 @@ func BenchmarkLetters(b *testing.B, open Opener) {
 			})
 		})
 	}
+}
+
+// manyLetters fills a store with about so many letters, of which one in ten is closed, and returns one that is like no other.
+func manyLetters(d Desk, all int) pawl.DeadLetter {
+	d.Helper()
+	const first, groups = 500, 100
+	reasons := []pawl.Reason{pawl.ReasonBudget, pawl.ReasonBudget, pawl.ReasonTimeout, pawl.ReasonPermanent}
+	some := Letters(first)
+	for i := range some {
+		l := &some[i]
+		l.Kind, l.Queue = fmt.Sprintf("kind-%d.v1", i%20), []string{"1-critical", "2-default", "3-bulk"}[i%3]
+		l.Fingerprint = benchGroup(i % groups)
+		l.Message = fmt.Sprintf("welcome user %d: deliver to relay-%d.mail.example.org: dial tcp 10.0.0.%d:25: connect: connection refused", 7919*i, i%7, i)
+		if i%20 == 19 { // what a server has answered with
+			for n := range 40 {
+				l.Message += fmt.Sprintf("; %d-%d.7.1 policy %d of this relay", 421+i%3, n, i*n)
+			}
+		}
+		l.Reason = reasons[i%4]
+		l.Class = map[bool]pawl.DeathClass{true: pawl.DeathPermanent}[l.Reason == pawl.ReasonPermanent]
+		l.Tags, l.CorrelationID = []string{"vip", fmt.Sprintf("team-%d", i%10)}, pawl.NewID().String()
+	}
+	d.Record(some[:groups]...)
+	var moves []pawl.Move
+	for i := range groups / 2 {
+		moves = append(moves, pawl.Move{Letter: some[2*i].ID, Action: pawl.ActionResolve, By: Ada()})
+	}
+	_, err := d.MoveLetters(d.Context(), moves)
+	d.OK("resolve", err)
+	d.Record(some[groups:]...) // half of them in groups that were resolved
+	d.Tables.Multiply(d, all/first, 3*time.Hour)
+	needle := Letter(func(l *pawl.DeadLetter) {
+		l.Kind, l.Queue, l.Connection, l.Fingerprint, l.Message = "needle.v1", "9-needle", "needle", "1-needle", "a needle"
+		l.Class, l.Reason, l.Tags, l.CorrelationID = pawl.DeathPoison, pawl.ReasonCrashLoop, []string{"needle"}, pawl.NewID().String()
+	})
+	d.Record(needle)
+	return needle
 }
 
 // timeEach reports the slowest hundredth as well.

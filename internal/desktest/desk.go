@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,9 +30,9 @@ type Tables interface {
 	// Hide renames a table, so that statements about it fail; Show gives it back its name.
 	Hide(t testing.TB, table string)
 	Show(t testing.TB, table string)
-	// Multiply gives every letter so many of its kind in all, each a second older than the one before. They need no
-	// evidence.
-	Multiply(t testing.TB, by int)
+	// Multiply gives every letter so many of its kind in all, each older than the one before by so much, and with
+	// a text of its own. They need no evidence worth the name.
+	Multiply(t testing.TB, by int, apart time.Duration)
 }
 
 // Desk is a store as an operator sits before it.

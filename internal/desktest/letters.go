@@ -212,7 +212,7 @@ func manyDeaths(t *testing.T, open Opener) {
 		}
 	}
 	d.Record(all...)
-	d.Tables.Multiply(d, n/first)
+	d.Tables.Multiply(d, n/first, time.Second)
 	for name, c := range map[string]struct {
 		filter pawl.LetterFilter
 		want   int
@@ -220,6 +220,9 @@ func manyDeaths(t *testing.T, open Opener) {
 		"all": {pawl.LetterFilter{}, n}, "oldest first": {pawl.LetterFilter{OldestFirst: true}, n},
 		"kind": {pawl.LetterFilter{Kind: "mail.v1"}, n / 2}, "tag": {pawl.LetterFilter{Tag: "odd", OldestFirst: true}, n / 2},
 		"rare text":           {pawl.LetterFilter{Text: "NEEDLE", Status: []pawl.Status{0}}, n / first},
+		"text":                {pawl.LetterFilter{Text: "No Answer", OldestFirst: true}, n - n/first},
+		"text of a kind":      {pawl.LetterFilter{Text: "answer", Kind: "post.v1"}, n/2 - n/first},
+		"kind of a group":     {pawl.LetterFilter{Fingerprint: "1-abc", Kind: "mail.v1"}, n / 2},
 		"rare kind":           {pawl.LetterFilter{Kind: "rare.v1", OldestFirst: true}, n / first},
 		"nothing":             {pawl.LetterFilter{Kind: "no.v1"}, 0},
 		"group with a status": {pawl.LetterFilter{Fingerprint: "1-abc", Status: []pawl.Status{0, 1}}, n},
@@ -227,6 +230,9 @@ func manyDeaths(t *testing.T, open Opener) {
 		count, err := d.CountLetters(t.Context(), c.filter)
 		d.OK("count", err)
 		d.Equal("count of "+name, count, c.want)
+		groups, err := d.LetterGroups(t.Context(), c.filter, 0)
+		d.OK("groups", err)
+		d.Equal("letters in groups of "+name, groups.Letters, c.want)
 		got := d.walk(c.filter, 1000, func(int) {})
 		d.Equal("number listed of "+name, len(got), c.want)
 		slices.SortFunc(got, func(a, b pawl.ID) int { return slices.Compare(a[:], b[:]) })
