@@ -111,7 +111,7 @@ func newLetterList(filter pawl.LetterFilter, p pawl.Page) (list letterList, limi
 
 // nearby is how many letters are looked at one by one, in the order of the list, before all are gone through and what is
 // left is sorted.
-const nearby = 5000
+const nearby = 2000
 
 // listLetters reads the first n letters of a list. Where its filter lets through many, they lie near the beginning; where
 // few, going through all of them in the order in which they lie is the faster way.
