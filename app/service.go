@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -192,6 +191,8 @@ func (p *program) addStore(d *service.Definition, settings *config.Settings) err
 	switch {
 	case err != nil:
 		return err
+	case at.Engine == config.Remote: // serve would be refused each time that it is started
+		return notOwn(at)
 	case !settings.StoreStated() && runtime.GOOS == "linux":
 		d.Args = append(d.Args, "--store", "sqlite:/var/lib/"+d.Name+"/pawl.db")
 		return nil
@@ -205,11 +206,9 @@ func (p *program) addStore(d *service.Definition, settings *config.Settings) err
 			d.Args = append(d.Args, "--store", "sqlite:"+path)
 		}
 	case p.store != "":
-		if target, err := url.Parse(p.store); err == nil && target.User != nil {
-			if _, given := target.User.Password(); given {
-				return fmt.Errorf("a password must not stand in a service: name its file by connections.%s.password_file in the configuration: %w",
-					settings.Connection, pawl.ErrConflict)
-			}
+		if config.HasPassword(p.store) {
+			return fmt.Errorf("a password must not stand in a service: name its file by connections.%s.password_file in the configuration: %w",
+				settings.Connection, pawl.ErrConflict)
 		}
 		d.Args = append(d.Args, "--store", p.store)
 	}

@@ -32,9 +32,7 @@ func (l *loader) check(builtIn bool) {
 		l.fault("kinds.off", pawl.CheckName("kind", kind))
 	}
 	l.checkBuiltIn(builtIn)
-	for _, name := range slices.Sorted(maps.Keys(l.API.Tokens)) {
-		l.checkToken("api.tokens."+name, l.API.Tokens[name])
-	}
+	l.checkTokens()
 	var level slog.Level
 	if level.UnmarshalText([]byte(l.Log.Level)) != nil || strings.ContainsAny(l.Log.Level, "+-") {
 		l.at("log.level", "%q is not debug, info, warn or error", l.Log.Level)
@@ -335,6 +333,20 @@ func (s *Settings) Commands() map[string]builtin.Command {
 func (c Command) builtin() builtin.Command {
 	return builtin.Command{
 		Run: c.Run, Args: c.Args, Dir: c.Dir, Env: c.Env, PassEnv: c.PassEnv, Timeout: c.Timeout, Permanent: c.Permanent, MaxOutput: int(c.MaxOutput),
+	}
+}
+
+// checkTokens looks at each, and for two names that one secret would be let in under.
+func (l *loader) checkTokens() {
+	names := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(l.API.Tokens)) {
+		section, token := "api.tokens."+name, l.API.Tokens[name]
+		l.checkToken(section, token)
+		hash := strings.ToLower(token.Hash)
+		if other, taken := names[hash]; taken && hash != "" {
+			l.at(section+".hash", "is that of token %s too: each token has a secret of its own", other)
+		}
+		names[hash] = name
 	}
 }
 

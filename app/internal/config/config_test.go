@@ -189,7 +189,7 @@ func TestRefused(t *testing.T) {
 		"a missing secret":     {"sinks:\n  chat: {url_file: nowhere}\n", "sinks.chat.url_file: "},
 		"a size":               {"http_request: {max_response: 2GiB}\n", "is no size"},
 		"token":                {"api: {tokens: {ci: {role: root, hash: abc}}}\n", `api.tokens.ci.role: "root"`},
-		"no UTF-8":             {"host: {name: \"a\xff\"}\n", "pawl.yaml: it is no valid UTF-8"},
+		"no UTF-8":             {"host: {name: \"a\xff\"}\n", "pawl.yaml:1: it is no valid UTF-8"},
 		"a NUL":                {"listen: \"a\\0b\"\n", "listen: "},
 	} {
 		_, err := config.Load(config.Sources{File: file(t, "pawl.yaml", row.yaml), BuiltIn: true})

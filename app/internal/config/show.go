@@ -98,7 +98,11 @@ func Redacted(text string) string {
 		scheme, _, _ := strings.Cut(text, ":")
 		return scheme + ":…"
 	}
-	query := u.Query()
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil { // what cannot be read may be a password
+		u.RawQuery = "…"
+		return u.Redacted()
+	}
 	for name := range query {
 		if strings.Contains(strings.ToLower(name), "password") {
 			query.Set(name, "xxxxx")
@@ -108,8 +112,8 @@ func Redacted(text string) string {
 	return u.Redacted()
 }
 
-// hasPassword reports whether a URL carries one.
-func hasPassword(text string) bool {
+// HasPassword reports whether a URL carries one, or may.
+func HasPassword(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
 		return strings.Contains(text, "@")
@@ -117,12 +121,13 @@ func hasPassword(text string) bool {
 	if _, has := u.User.Password(); has {
 		return true
 	}
-	for name := range u.Query() {
+	query, err := url.ParseQuery(u.RawQuery)
+	for name := range query {
 		if strings.Contains(strings.ToLower(name), "password") {
 			return true
 		}
 	}
-	return false
+	return err != nil
 }
 
 // Changes says what differs from another configuration: what takes effect at once, and what needs a restart, both as
@@ -162,8 +167,13 @@ func (s *Settings) livens(a, b Entry, before, after bool) bool {
 	return a.live || b.live
 }
 
-// Stale reports whether a file that the settings came from says something else by now.
+// Stale reports whether a file that the settings came from says something else by now, or one that could not be read can be.
 func (s *Settings) Stale() bool {
+	for _, file := range s.missing {
+		if _, err := readFile(file); err == nil {
+			return true
+		}
+	}
 	for file, was := range s.read {
 		is, err := readFile(file)
 		if err != nil || !bytes.Equal(was, is) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -31,12 +32,20 @@ func (t Target) String() string {
 	return Redacted(t.At)
 }
 
-// ParseTarget reads the URL of a store. Errors name no more of it than its scheme: it may carry a password.
+// schemeForm is what may be a scheme (RFC 3986, 3.1): of anything else nothing is shown.
+var schemeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+
+// pathForm is what can only be a path: without a blank, = and @ it is no connection string and has no password.
+var pathForm = regexp.MustCompile(`^[^\s=@]+$`)
+
+// ParseTarget reads the URL of a store. Errors name no more of it than its scheme, or a mere path: it may carry a password.
 func ParseTarget(text string) (Target, error) {
 	scheme, path, found := strings.Cut(text, ":")
 	switch {
-	case !found:
-		return Target{}, fmt.Errorf("store %q has no scheme: write sqlite:%s", scheme, scheme)
+	case !found && pathForm.MatchString(text):
+		return Target{}, fmt.Errorf("store %q has no scheme: write sqlite:%s", text, text)
+	case !found || !schemeForm.MatchString(scheme):
+		return Target{}, errors.New("the store is no URL: write sqlite:PATH or postgres://USER@HOST/DATABASE")
 	case scheme == "postgres" || scheme == "postgresql":
 		if !strings.HasPrefix(path, "//") {
 			return Target{}, fmt.Errorf("the store is no URL: write %s://USER@HOST/DATABASE", scheme)

@@ -19,12 +19,12 @@ import (
 func (l *loader) yaml(name string, text []byte) {
 	l.inlined = map[string]bool{}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as editors on Windows put it
-	if !utf8.Valid(text) {
-		l.wrong(Origin{From: name}, "", "it is no valid UTF-8")
+	if line := invalidLine(text); line > 0 {
+		l.wrong(Origin{From: name, Line: line}, "", "it is no valid UTF-8")
 		return
 	}
 	if tooDeep(text) {
-		l.wrong(Origin{From: name}, "", "it is nested too deeply to be a configuration")
+		l.wrong(Origin{From: name, Line: 1}, "", "it is nested too deeply to be a configuration")
 		return
 	}
 	parsed, err := parser.ParseBytes(text, 0)
@@ -42,6 +42,17 @@ func (l *loader) yaml(name string, text []byte) {
 			l.node(reflect.TypeFor[Settings](), nil, doc.Body, name)
 		}
 	}
+}
+
+// invalidLine is the first line that is no UTF-8, counted from 1; 0: none.
+func invalidLine(text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if n++; !utf8.Valid(line) {
+			return n
+		}
+	}
+	return 0
 }
 
 // mostDepth of brackets, and of list items that begin in one line. The parser needs memory that grows with its square.
@@ -70,9 +81,9 @@ func tooDeep(text []byte) bool {
 func syntax(name string, err error) (from Origin, key, format string) {
 	var at *yaml.SyntaxError
 	if !errors.As(err, &at) {
-		return Origin{From: name}, "", "it is no YAML"
+		return Origin{From: name, Line: 1}, "", "it is no YAML"
 	}
-	from = Origin{From: name}
+	from = Origin{From: name, Line: 1}
 	if at.Token != nil && at.Token.Position != nil {
 		from.Line = at.Token.Position.Line
 	}
@@ -207,7 +218,7 @@ func (l *loader) url(path []string, node ast.Node, from Origin) {
 	switch {
 	case !ok:
 		l.wrong(from, key, "must be a URL such as %s", DefaultStore)
-	case hasPassword(text):
+	case HasPassword(text):
 		l.wrong(from, key, "a password must not stand in the configuration: name its file with password_file, or set %s",
 			variable(append(slices.Clone(path[:len(path)-1]), "password")))
 	default:
