@@ -42,7 +42,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		}
 		return errors.Join(p.migrated(true, ""), s.Close())
 	})
-	return noun("migrate", "Make the store and keep its tables up to date", migrateHelp, up, status, p.migrateSQLCommand())
+	return noun("migrate", "Make the store and keep its tables up to date", migrateHelp, up, status, p.migrateSQLCommand(), p.migrateGrantsCommand())
 }
 
 func (p *program) migrateSQLCommand() *cobra.Command {

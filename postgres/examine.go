@@ -15,12 +15,6 @@ import (
 const (
 	examineServer = `select current_setting('server_version'), current_setting('server_version_num')::int, current_user`
 
-	// The rights that a host needs of each table.
-	examineRights = `select c.relname, array(select r from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r
-  where not has_table_privilege(c.oid, r) order by 1)
-from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where n.nspname = $1 and c.relkind in ('r', 'p') and c.relname <> 'schema_version' order by 1`
-
 	examineSettings = `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum')`
 
 	examineVacuum = `select exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -123,34 +117,6 @@ func (e *examination) schema(ctx context.Context) error {
 		e.add("schema", pawl.GradeFault, fmt.Sprintf("%s and this program knows %d", text, len(texts)), "run a newer release")
 	default:
 		e.add("schema", pawl.GradeFine, text, "")
-	}
-	return nil
-}
-
-func (e *examination) rights(ctx context.Context) error {
-	rows, err := e.q.Query(ctx, examineRights, e.store.schema.name)
-	if err != nil {
-		return err
-	}
-	var table string
-	var missing []string
-	var lacks []string
-	tables := 0
-	_, err = pgx.ForEachRow(rows, []any{&table, &missing}, func() error {
-		tables++
-		if len(missing) > 0 {
-			lacks = append(lacks, table+" ("+strings.Join(missing, ", ")+")")
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case len(lacks) == 0:
-		e.add("rights", pawl.GradeFine, fmt.Sprintf("a host may do all it needs with the %d tables", tables), "")
-	default:
-		e.add("rights", pawl.GradeRisk, "a host lacks rights to "+strings.Join(lacks, ", "),
-			"grant them, unless this principal is meant to do less than run a host")
 	}
 	return nil
 }

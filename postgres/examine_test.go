@@ -78,28 +78,49 @@ func TestExamineWhatIsNot(t *testing.T) {
 	}
 }
 
-// A principal that may do less than run a host is told so.
+// Who lacks rights for a host is told which, and what gives them; a fault where a host runs all the same.
 func TestExamineRights(t *testing.T) {
 	t.Parallel()
 	config := postgres.Config{Schema: freshSchema(t)}
 	store := openIn(t, server(t), config)
-	role := "pawl_" + strings.ToLower(pawl.NewID().String()[24:])
-	conn := beside(t, store.url)
-	for _, statement := range []string{
-		`create role ` + role,
-		`grant usage on schema ` + pgx.Identifier{config.Schema}.Sanitize() + ` to ` + role,
-		`grant select, insert, update, delete on all tables in schema ` + pgx.Identifier{config.Schema}.Sanitize() + ` to ` + role,
-		`revoke update, delete on ` + table(config.Schema, "letter") + ` from ` + role,
+	r := freshRoles(t)
+	r.grant(t, config)
+	for role, want := range map[postgres.Role]string{
+		postgres.RoleViewer:   `has all rights of viewer, and cannot run a host`,
+		postgres.RoleEnqueuer: `has all rights of enqueuer, and cannot run a host`,
+		postgres.RoleWorker:   `has all rights of viewer, enqueuer, worker`,
+		postgres.RoleAdmin:    `has all rights of viewer, enqueuer, operator, admin, and cannot run a host`,
 	} {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
+		if f := found(t, r.open(t, role, config), "rights"); f.Grade != pawl.GradeFine || !strings.HasSuffix(f.Text, want) {
+			t.Errorf("rights of the %s are %s: %s", role, f.Grade, f.Text)
 		}
 	}
-	t.Cleanup(func() { execute(t, store.url, `drop owned by `+role+`; drop role `+role) })
-	limited := openIn(t, server(t)+"&options=-c%20role%3D"+role, postgres.Config{Schema: config.Schema, NoMigrate: true})
-	f := found(t, limited, "rights")
-	if f.Grade != pawl.GradeRisk || !strings.HasSuffix(f.Text, "to letter (DELETE, UPDATE)") {
+	name := pgx.Identifier{r[postgres.RoleWorker]}.Sanitize()
+	for _, statement := range []string{
+		`revoke delete on ` + table(config.Schema, "session") + ` from ` + name, `revoke update (note) on ` + table(config.Schema, "letter") + ` from ` + name,
+		`revoke insert on ` + table(config.Schema, "done_1") + ` from ` + name, `revoke usage on sequence ` + table(config.Schema, "claim_seq") + ` from ` + name,
+		`revoke execute on function ` + table(config.Schema, "make_days") + `() from ` + name,
+	} {
+		execute(t, store.url, statement)
+	}
+	worker := r.open(t, postgres.RoleWorker, config)
+	lacks := "a host lacks rights to done_1 (INSERT), letter (UPDATE of note), claim_seq (USAGE), make_days() (EXECUTE), session (DELETE)"
+	if f := found(t, worker, "rights"); f.Grade != pawl.GradeFine || !strings.HasSuffix(f.Text, "has all rights of viewer, enqueuer, and cannot run a host") {
 		t.Errorf("rights are %s: %s", f.Grade, f.Text)
+	}
+	openSession(t, worker)
+	f := found(t, worker, "rights")
+	if f.Grade != pawl.GradeFault || !strings.HasSuffix(f.Text, lacks) || !strings.Contains(f.Fix, "pawl migrate grants --worker 'Pawl'\\''s ") {
+		t.Errorf("of a host, rights are %s: %s; %s", f.Grade, f.Text, f.Fix)
+	}
+	execute(t, store.url, `revoke select on `+table(config.Schema, "letter")+` from `+name)
+	another := r.open(t, postgres.RoleWorker, config)
+	if f := found(t, another, "rights"); f.Grade != pawl.GradeFine || !strings.Contains(f.Text, "has all rights of enqueuer,") {
+		t.Errorf("without a host, rights are %s: %s", f.Grade, f.Text)
+	}
+	execute(t, store.url, `revoke insert on `+table(config.Schema, "turn")+` from `+name)
+	if f := found(t, another, "rights"); f.Grade != pawl.GradeRisk || !strings.Contains(f.Text, "has the rights of no role: a host lacks rights to letter (SELECT, UPDATE of note), turn (INSERT), ") {
+		t.Errorf("of nobody, rights are %s: %s", f.Grade, f.Text)
 	}
 }
 

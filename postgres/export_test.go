@@ -50,3 +50,9 @@ func TurnLock(schema string) int64 {
 	}
 	return s.lock("turns")
 }
+
+// ForgetLimits makes the next claim by this handle read the limits again, as it does after a second.
+func (s *Store) ForgetLimits() { s.forgetLimits() }
+
+// GiveTurns gives turns to jobs that stand in line, as hosts do that are woken.
+func (s *Store) GiveTurns(ctx context.Context) { s.giveTurns(ctx) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -89,8 +90,27 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return errors.Join(pawl.ErrClosed, err)
 	case state(err) == lockNotAvailable:
 		return fmt.Errorf("%w: %w", pawl.ErrBusy, err)
+	case state(err) == insufficientRights:
+		return &deniedError{err}
 	case ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)):
 		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// deniedError is the server's refusal of what this principal has no right to. errors.Is(err, fs.ErrPermission) holds.
+type deniedError struct{ err error }
+
+func (e *deniedError) Error() string {
+	return e.err.Error() + ": `pawl migrate grants` prints what gives rights; the owner of the tables runs it"
+}
+
+func (e *deniedError) Unwrap() []error { return []error{e.err, fs.ErrPermission} }
+
+// denied is deniedError where the server refused for want of a right.
+func denied(err error) error {
+	if state(err) == insufficientRights {
+		return &deniedError{err}
 	}
 	return err
 }

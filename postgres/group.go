@@ -154,7 +154,7 @@ func (s *Store) insertGroup(group []*groupCall) error {
 	if len(group) == 1 {
 		return s.insertSmall(ctx, group[0].in)
 	}
-	all := &insertion{store: s, slots: group[0].in.slots}
+	all := &insertion{store: s, slots: group[0].in.slots, alone: group[0].in.alone}
 	for _, c := range group {
 		all.jobs = append(all.jobs, c.in.jobs...)
 		all.kinds = append(all.kinds, c.in.kinds...)

@@ -44,8 +44,8 @@ from (select *, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 m
 	// An id whose job has ended is not accepted again. That is looked for after the insert: before it, the job could
 	// end in between and be missed in both places.
 	removeEnded = `with ended as materialized (
-  select u.id from unnest($1::uuid[]) u (id), lateral ({union} limit 1) d)
-delete from {s}.job j using ended where j.id = ended.id returning j.id`
+  select array_agg(u.id) as ids from unnest($1::uuid[]) u (id), lateral ({union} limit 1) d)
+select b.id from ended, lateral {s}.take_back(ended.ids) b (id) where ended.ids is not null`
 	endedTerm = `select 1 from {t} where id = u.id`
 
 	// Where none is expected, one divides by zero and so ends the transaction.
@@ -69,7 +69,7 @@ type insertion struct {
 	special bool // some job has a unique key or comes from a letter
 	swift   bool // for all that, one statement can decide on all: no letters, no key twice, nobody in line
 	notify  bool // in the transaction itself
-	alone   bool // it is a caller's, who gives no turns after its commit
+	alone   bool // nobody gives turns after its commit: it is a caller's, or this principal may not
 	hopeful bool // ids that are there already are not expected, and end the transaction
 }
 
@@ -95,7 +95,7 @@ func (s *Store) newInsertion(ctx context.Context, jobs []pawl.NewJob) (*insertio
 // insertionOf is newInsertion for jobs whose names have numbers.
 func (s *Store) insertionOf(jobs []pawl.NewJob, slots slotSet) *insertion {
 	in := &insertion{
-		store: s, jobs: jobs, slots: slots, results: make([]pawl.Enqueued, len(jobs)),
+		store: s, jobs: jobs, slots: slots, alone: !s.turns.allowed, results: make([]pawl.Enqueued, len(jobs)),
 		kinds: make([]int32, len(jobs)), queues: make([]int32, len(jobs)),
 	}
 	for i := range jobs {

@@ -53,9 +53,9 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	}
 	s.pooler = s.pooler || s.config.Pooler
 	if s.config.NoMigrate {
-		return s.checkSchema(ctx, conn)
+		return denied(s.checkSchema(ctx, conn))
 	}
-	return s.migrate(ctx, conn)
+	return denied(s.migrate(ctx, conn))
 }
 
 // behindPooler reports whether something between here and the server hands out connections of its own: the process

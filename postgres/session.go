@@ -39,6 +39,7 @@ select id, claim from {s}.job where run_at <= now() and holder = $1`
 
 // OpenSession starts a session, and registers the host's kinds and sinks. The session is to be used through this handle.
 func (s *Store) OpenSession(ctx context.Context, host pawl.HostInfo) (pawl.SessionID, error) {
+	s.hosted.Store(true)
 	info, err := json.Marshal(host)
 	if err == nil {
 		err = s.number(ctx, host.Kinds, nil)

@@ -44,6 +44,7 @@ type slots struct {
 	known  slotSet
 	read   time.Time // by this process's clock
 	marked map[int]time.Time
+	warned sync.Once
 }
 
 func (c *slots) init() {
@@ -186,11 +187,10 @@ func (s *Store) writableSlots(ctx context.Context) (slotSet, error) {
 }
 
 const (
-	insertSlot = `insert into {s}.slot (from_at, until_at) values ($1, $2) returning n`
-	makeSlot   = `create table {s}.{t} (like {s}.done including all) with (autovacuum_enabled = off, toast.autovacuum_enabled = off)`
-	retireSlot = `update {s}.slot set retired_at = now() where n = $1 and retired_at is null`
-	dropSlot   = `drop table if exists {s}.{t}`
-	forgetSlot = `delete from {s}.slot where n = $1`
+	// These are the owner's: see migrations/0013_rights.sql.
+	makeDays  = `select {s}.make_days()`
+	retireDay = `select {s}.retire_day($1, $2)`
+	dropDay   = `select {s}.drop_day($1)`
 
 	// A few rows are counted, many estimated.
 	countSlot = `select greatest((select count(*) from (select 1 from {s}.{t} limit 10000) t),
@@ -208,12 +208,9 @@ func (s *Store) keepSlots(ctx context.Context) error {
 			if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, s.schema.lock("slots")); err != nil {
 				return err
 			}
-			return s.makeSlots(ctx, tx)
+			_, err := tx.Exec(ctx, s.sql.makeDays)
+			return err
 		})
-		if state(err) == insufficientRights {
-			s.config.Logger.Warn("tables for finished jobs cannot be made; the last one stays in use", "error", err)
-			return nil
-		}
 		if err == nil {
 			_, _, err = s.readSlots(ctx, conn)
 		}
@@ -221,35 +218,21 @@ func (s *Store) keepSlots(ctx context.Context) error {
 	})
 }
 
+// sweepSlots is keepSlots for a host: without the rights it goes on as long as there is a table to write to.
+func (s *Store) sweepSlots(ctx context.Context) error {
+	err := s.keepSlots(ctx)
+	if state(err) != insufficientRights {
+		return err
+	}
+	s.slots.warned.Do(func() {
+		s.config.Logger.Warn("tables for finished jobs cannot be made; the last one stays in use", "error", err)
+	})
+	return nil
+}
+
 // ahead reports whether there is a slot for now and one after it.
 func ahead(all []slot, now time.Time) bool {
 	return len(all) > 1 && all[len(all)-1].until.After(now.Add(slotSpan)) && !all[0].from.After(now)
-}
-
-func (s *Store) makeSlots(ctx context.Context, tx pgx.Tx) error {
-	all, now, err := s.readSlots(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if now.IsZero() {
-		if err := tx.QueryRow(ctx, `select now()`).Scan(&now); err != nil {
-			return err
-		}
-	}
-	next := now
-	if len(all) > 0 && all[len(all)-1].until.After(now) {
-		next = all[len(all)-1].until
-	}
-	for ; !next.After(now.Add(slotSpan)); next = next.Add(slotSpan) {
-		made := slot{}
-		if err := tx.QueryRow(ctx, s.sql.insertSlot, next, next.Add(slotSpan)).Scan(&made.n); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, s.slotText(makeSlot, made)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // slotText is a statement about the table of a slot.
@@ -292,8 +275,8 @@ func (s *Store) retire(ctx context.Context, q querier, one slot) (rows int, err 
 	if err := q.QueryRow(ctx, s.slotText(countSlot, one)).Scan(&rows); err != nil {
 		return 0, err
 	}
-	tag, err := q.Exec(ctx, s.sql.retireSlot, one.n)
-	if err != nil || tag.RowsAffected() == 0 {
+	var retired bool
+	if err := q.QueryRow(ctx, s.sql.retireDay, one.n, s.slotAge()).Scan(&retired); err != nil || !retired {
 		return 0, err
 	}
 	return rows, nil
@@ -305,10 +288,7 @@ func (s *Store) dropSlot(ctx context.Context, conn *pgxpool.Conn, one slot) {
 		if _, err := tx.Exec(ctx, `set local lock_timeout = '100ms'`); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, s.slotText(dropSlot, one)); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, s.sql.forgetSlot, one.n)
+		_, err := tx.Exec(ctx, s.sql.dropDay, one.n)
 		return err
 	})
 	if err != nil && state(err) != lockNotAvailable {

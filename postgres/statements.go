@@ -5,7 +5,7 @@ import "strings"
 // statements are the texts for one schema. What depends on the tables of finished jobs is in slotTexts.
 type statements struct {
 	insertNames, selectNumbers, insertKinds, selectTexts      string
-	selectSlots, markSlot, insertSlot, retireSlot, forgetSlot string
+	selectSlots, markSlot, makeDays, retireDay, dropDay       string
 	insertPlain, insertPlainUnless                            string
 	insertFull, insertFullUnless, insertOne                   string
 	insertLined, insertLinedUnless                            string
@@ -38,8 +38,8 @@ type statements struct {
 func newStatements(s schema) statements {
 	return statements{
 		insertNames: s.text(insertNames), selectNumbers: s.text(selectNumbers), insertKinds: s.text(insertKinds), selectTexts: s.text(selectTexts),
-		selectSlots: s.text(selectSlots), markSlot: s.text(markSlot), insertSlot: s.text(insertSlot),
-		retireSlot: s.text(retireSlot), forgetSlot: s.text(forgetSlot),
+		selectSlots: s.text(selectSlots), markSlot: s.text(markSlot),
+		makeDays: s.text(makeDays), retireDay: s.text(retireDay), dropDay: s.text(dropDay),
 		insertPlain: s.text(insertPlain), insertPlainUnless: s.text(insertPlain + unlessThere),
 		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere), insertOne: s.text(insertOne),
 		insertLined:       s.text(strings.ReplaceAll(insertLined, "{insert}", insertFull)),

@@ -102,6 +102,7 @@ type Store struct {
 	held     *holdings
 	enqueues *grouper
 	inserts  chan struct{} // a slot for each enqueue under way: the rest of the connections is for others
+	hosted   atomic.Bool   // a host has opened a session
 	repeats  atomic.Int64  // until then (Unix nanoseconds), ids are expected to be there already
 	waker    *waker
 	turns    *turnGiver
@@ -140,7 +141,10 @@ func (s *Store) open(ctx context.Context, url string) error {
 	s.held = newHoldings()
 	s.claims = newClaimer()
 	s.turns = newTurnGiver()
-	if err := s.keepSlots(ctx); err != nil {
+	if err := s.askForTurns(ctx); err != nil {
+		return fmt.Errorf("look at rights: %w", err)
+	}
+	if err := s.keepSlots(ctx); err != nil && state(err) != insufficientRights { // hosts make them
 		return fmt.Errorf("prepare tables of finished jobs: %w", err)
 	}
 	s.inserts = make(chan struct{}, max(1, s.config.Conns/2))

@@ -117,7 +117,7 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 		}
 	}
 	if !ahead(found.slots, found.now) {
-		if err := s.keepSlots(ctx); err != nil {
+		if err := s.sweepSlots(ctx); err != nil {
 			return fmt.Errorf("make tables of finished jobs: %w", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 // turnGiver lets the callers of a process share their work.
 type turnGiver struct {
+	allowed bool          // this principal has the rights; else hosts are left word
 	turn    chan struct{} // holds a token while nobody gives turns
 	notify  chan struct{}
 	asked   atomic.Int64 // calls so far
@@ -31,6 +32,15 @@ func newTurnGiver() *turnGiver {
 func (g *turnGiver) ask() {
 	g.asked.Add(1)
 	poke(g.notify)
+}
+
+const mayGiveTurns = `select has_table_privilege('{l}.arrival', 'DELETE')`
+
+// askForTurns finds out whether this principal may give turns.
+func (s *Store) askForTurns(ctx context.Context) error {
+	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, s.schema.text(mayGiveTurns), pgx.QueryExecModeExec).Scan(&s.turns.allowed)
+	})
 }
 
 // runTurns gives turns until the store is closed.
@@ -56,6 +66,9 @@ func (s *Store) insist(ctx context.Context) {
 // giveTurns gives turns for what was committed by now, unless somebody else is at it, who then looks once more. Where that
 // fails, the sweeps of any host go on with it.
 func (s *Store) giveTurns(ctx context.Context) {
+	if !s.turns.allowed {
+		return
+	}
 	s.turns.asked.Add(1)
 	s.awaitTurns(ctx)
 }
