@@ -147,6 +147,7 @@ func (p *program) examine(ctx context.Context, s store) ([]pawl.Finding, error) 
 	if err := d.standing(ctx, s); err != nil {
 		return nil, err
 	}
+	d.outboxes(ctx)
 	d.sinks(ctx)
 	return d.findings, nil
 }

@@ -25,6 +25,7 @@ const (
 // looked at now and then, never by a request.
 type gauges struct {
 	downstreams []*resilience.Downstream
+	relays      *relays // nil: none
 
 	mu    sync.Mutex
 	store string // as of the last look that the store has answered
@@ -142,6 +143,7 @@ func (g *gauges) write(w io.Writer) error {
 	writeGauge(&b, "pawl_breaker_state", "State of a downstream's breaker: 1 for that, 0 for the others.", states)
 	writeMetric(&b, "pawl_breaker_openings_total", "counter", "How often the breaker has opened.", openings)
 	writeMetric(&b, "pawl_breaker_refused_total", "counter", "Calls that an open breaker refused.", refused)
+	g.relays.write(&b)
 	g.mu.Lock()
 	b.WriteString(g.store)
 	if !g.at.IsZero() {

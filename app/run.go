@@ -188,7 +188,7 @@ func (p *program) root() *cobra.Command {
 	)
 	for _, command := range []*cobra.Command{
 		p.statusCommand(), p.doctorCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.scheduleCommand(), p.hostCommand(),
-		p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.serviceCommand(), p.versionCommand(),
+		p.outboxCommand(), p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.serviceCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
 		root.AddCommand(command)

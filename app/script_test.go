@@ -11,13 +11,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts run the program as people do. Beside pawl they have pawltty, which takes its streams for a terminal, and
-// mkdead, finish and live, which stand for a host.
+// The scripts run the program as people do. Beside pawl they have pawltty, which takes its streams for a terminal,
+// mkbox, which stands for a business, and mkdead, finish and live, which stand for a host.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"pawl":    func() { Main(pawl.NewMux(), Options{}) },
 		"pawltty": pawltty,
 		"mkdead":  mkdead,
+		"mkbox":   mkbox,
 		"finish":  finish,
 		"live":    liveHost,
 	})

@@ -24,7 +24,7 @@ const serveHelp = `Run a host on the store until it is told to stop, and serve i
 
 It runs the jobs of this program's handlers, with the servers of the configuration, and does the store's upkeep, as
 every host does: it finds hosts that have died and puts their jobs back, makes delayed jobs and retries ready when they
-are due, purges what is over-age, tells the configured channels of deaths, and its log, as the sink "log", and runs the
+are due, purges what is over-age, carries messages from the configured outboxes in business databases, tells the configured channels of deaths, and its log, as the sink "log", and runs the
 acts on many letters that nobody else runs (see op). Without handlers it does the upkeep alone. A store that is not
 there is made, and its tables are brought up to date; a database that cannot be reached is waited for.
 
@@ -118,11 +118,15 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints, en
 		if len(quiets) > 0 {
 			h.Quiet()
 		}
-		letGo, err = runOperations(ctx, s, g.log)
+		letOperationsGo, err := runOperations(ctx, s, g.log)
 		if err == nil {
-			counted := &gauges{downstreams: p.options.Downstreams}
+			carried := startRelays(beside, g.started, s, g.log)
+			letGo = func() { carried.letGo(); letOperationsGo() }
+			counted := &gauges{downstreams: p.options.Downstreams, relays: carried}
 			others.Go(func() { counted.run(beside, s, g.log) })
-			err = g.show(endpoints, s, counted.beside(h.Handler()))
+			if err = g.show(endpoints, s, counted.beside(h.Handler())); err != nil {
+				letGo()
+			}
 		}
 		others.Go(func() { follow(beside, h, enter) })
 		return letGo, err

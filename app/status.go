@@ -22,7 +22,8 @@ and with what to type next, then what is good to know and how hosts, queues, fai
 Not well, and exit status 8, are: jobs that wait for longer than --wait, whether no live host takes them or those that do
 cannot keep up; jobs that wait where no host is live at all; a schedule that is due and that no host acts on, or whose last
 success is older than it should be; a host that has not been heard of; alerts that could not be
-delivered for 15 minutes; open failures. A queue that is paused and a kind that is switched off are good to know.
+delivered for 15 minutes; open failures; a configured outbox that cannot be read, or whose oldest message is older than
+--wait. A paused outbox or queue, and a kind that is switched off, are good to know.
 
 No jobs are counted, so the answer is quick however many there are: queue list counts them.`,
 		Example: "  pawl status\n  pawl status --json | jq -r '.troubles[].text'",
@@ -33,6 +34,9 @@ No jobs are counted, so the answer is quick however many there are: queue list c
 		status, err := ops.ReadStatus(ctx, s, o)
 		if far, ok := s.(*api.Client); ok && err == nil {
 			status.Troubles, status.Notes, err = far.Troubles(ctx, o.Wait)
+		}
+		if err == nil {
+			err = p.judgeOutboxes(ctx, &status, o.Wait)
 		}
 		if err != nil {
 			return err
@@ -73,6 +77,10 @@ func (p *program) remedy(t ops.Trouble) string {
 		return call("alerts list")
 	case ops.OperationPaused, ops.OperationUnderway:
 		return call("op show %s", t.Subject)
+	case ops.OutboxLate, ops.OutboxUnread:
+		return call("outbox status")
+	case ops.OutboxPaused:
+		return call("outbox resume --outbox %s", t.Subject)
 	case ops.QueuePaused:
 		return call("queue resume %s", t.Subject)
 	case ops.ScheduleStuck, ops.ScheduleLate, ops.ScheduleOverdue, ops.ScheduleUnserved, ops.ScheduleUndeclared:

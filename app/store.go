@@ -117,6 +117,17 @@ func mustExist(path string) error {
 	return nil
 }
 
+// mustHold is mustExist for a database that is not Pawl's to make.
+func mustHold(path string) error {
+	switch _, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return withStatus(exitNotFound, fmt.Errorf("there is no database at %s", path))
+	case err != nil:
+		return fmt.Errorf("open database: %w", err)
+	}
+	return nil
+}
+
 // invocation is how a suggested command begins, so that it reaches the same store when it is copied; where the store's
 // URL has a password, once that is filled in.
 func (p *program) invocation() string {

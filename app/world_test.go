@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/outbox"
 	"github.com/pawljobs/pawl/sqlite"
 )
 
@@ -239,4 +240,27 @@ func ageBeat(session int64) {
 	check(err)
 	_, err = db.Exec(`update pawl_session set beat_at = beat_at - 600000 where id = ?`, session)
 	check(errors.Join(err, db.Close()))
+}
+
+// mkbox [SQL]: writes three messages in the outbox of shop.db, has SQL change that, and prints their ids.
+func mkbox() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", "file:shop.db?_txlock=immediate&_pragma=busy_timeout(5000)")
+	check(err)
+	box, err := outbox.OpenSQLite(ctx, db, outbox.Config{})
+	check(err)
+	tx, err := db.BeginTx(ctx, nil)
+	check(err)
+	for user := range 3 {
+		kind := pawl.NewKind[map[string]int]("email.welcome.v1", pawl.Policy{})
+		id, err := kind.Enqueue(ctx, box.Tx(tx), map[string]int{"user_id": user})
+		check(err)
+		fmt.Println(id)
+	}
+	check(tx.Commit())
+	for _, statement := range os.Args[1:] {
+		_, err = db.ExecContext(ctx, statement)
+		check(err)
+	}
+	check(db.Close())
 }

@@ -55,6 +55,8 @@ const (
 	SinkUnserved     What = "sink-unserved"     // alerts are pending for a sink that no live host has
 	AlertsLate       What = "alerts-late"       // alerts are pending for so long that they reach nobody
 	OpenFailures     What = "open-failures"     // dead letters wait for a decision
+	OutboxLate       What = "outbox-late"       // messages in a business database are not dispatched; the program that knows the outbox says so
+	OutboxUnread     What = "outbox-unread"     // the same, where its database cannot be asked
 
 	// Good to know; these do not make a status bad.
 	OperationPaused    What = "operation-paused"  // its letters wait until somebody resumes or stops it
@@ -67,7 +69,8 @@ const (
 	HostsDrain         What = "host-draining"  // it takes no more jobs
 	SchedulePaused     What = "schedule-paused"
 	ScheduleUndeclared What = "schedule-undeclared" // code has declared it, and that of no live host does any more
-	LogOnly            What = "nobody-is-told"      // no sink but the log is registered
+	OutboxPaused       What = "outbox-paused"
+	LogOnly            What = "nobody-is-told" // no sink but the log is registered
 )
 
 // Status is how a store stands.

@@ -351,7 +351,7 @@ func runChild(t *testing.T, plan killPlan) bool {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+	cmd.Env = append(os.Environ(), roleVariable+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return false

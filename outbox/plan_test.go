@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/guest"
 )
 
@@ -64,8 +65,12 @@ func TestPlansOnServer(t *testing.T) {
 		"purge":    {c.texts.purge, []any{3600000, 1000}, ended},
 		"lanes":    {c.texts.lanes, nil, pending},
 		"oldest":   {c.texts.oldest, []any{"c1"}, pending},
+		"failing":  {c.texts.failing, []any{"c1", 100}, `using pawl_outbox_failing`},
+		"list":     {c.texts.list, []any{"c1", 0, 100}, pending},
+		"worst":    {c.texts.listFailing, []any{"c1", 0, 100}, `pawl_outbox_failing`},
+		"find":     {c.texts.find, []any{pawl.NewID().String()}, id},
 	} {
-		plan := explainOnServer(t, db, c, name != "lanes" && name != "oldest", look.query, look.args)
+		plan := explainOnServer(t, db, c, !strings.Contains("lanes oldest failing list worst find", name), look.query, look.args)
 		if !strings.Contains(plan, look.has) || strings.Contains(plan, "Seq Scan on pawl_outbox\n") {
 			t.Errorf("%s:\n%s", name, plan)
 		}
@@ -138,6 +143,9 @@ func TestPlansInFile(t *testing.T) {
 		"lanes":    {c.texts.lanes, nil, "INDEX pawl_outbox_pending (connection>?)"},
 		"count":    {c.texts.count, []any{"c1", 1000}, "INDEX pawl_outbox_pending (connection=?)"},
 		"oldest":   {c.texts.oldest, []any{"c1"}, "INDEX pawl_outbox_pending (connection=?)"},
+		"failing":  {c.texts.failing, []any{"c1", 100}, "INDEX pawl_outbox_failing (connection=?)"},
+		"list":     {c.texts.list, []any{"c1", 0, 100}, "INDEX pawl_outbox_pending (connection=? AND seq>?)"},
+		"worst":    {c.texts.listFailing, []any{"c1", 0, 100}, "INDEX pawl_outbox_failing (connection=? AND seq>?)"},
 	} {
 		plan := plan(t, db, "explain query plan "+look.query, look.args, 4)
 		if !strings.Contains(plan, look.has) || strings.Contains(plan, "SCAN pawl_outbox\n") || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") {

@@ -14,7 +14,9 @@ type statements struct {
 	lease                           string // SQLite only
 	mark, giveBack, refuse, condemn string
 	bury, erase, release, purge     string
-	lanes, count, oldest, ready     string
+	lanes, count, failing, oldest   string
+	ready, list, listFailing        string
+	find, retry                     string
 	readOff, setOff, clearOff       string
 }
 
@@ -92,10 +94,18 @@ order by seq limit ?3`
   where lane.connection is not null
 )
 select connection from lane where connection is not null`
-	count  = `select count(*) from (select 1 from {t} o where o.connection = $1 and o.ended_at is null limit $2) counted`
-	oldest = `select {age o.created_at} from {t} o where o.connection = $1 and o.ended_at is null order by o.seq limit 1`
+	count   = `select count(*) from (select 1 from {t} o where o.connection = $1 and o.ended_at is null limit $2) counted`
+	failing = `select count(*) from (select 1 from {t} o where o.connection = $1 and o.ended_at is null and o.attempts > 0 limit $2) counted`
+	oldest  = `select {age o.created_at} from {t} o where o.connection = $1 and o.ended_at is null order by o.seq limit 1`
 
 	ready = `select 1 from {t} where connection = $1 and ended_at is null and seq > $2 and locked_until <= {now} limit 1`
+
+	look = `select o.seq, o.id, o.connection, o.status, o.attempts, coalesce(o.last_error, ''), {ms created_at}, coalesce({ms ended_at}, 0), {wait},
+  coalesce((select max(v.claimed_by) from {l} v where v.connection = o.connection and o.seq between v.first and v.last and v.locked_until > {now}), ''),
+  o.envelope from {t} o`
+	list  = look + ` where o.connection = $1 and o.ended_at is null and o.seq > $2{failing} order by o.seq limit $3`
+	find  = look + ` where o.id = $1`
+	retry = `update {t} set attempts = 0, lost = 0, locked_until = {always} where id = $1 and ended_at is null`
 
 	readOff  = `select value from {c} where name = 'off'`
 	setOff   = `insert into {c} (name, value) values ('off', $1) on conflict (name) do update set value = excluded.value`
@@ -127,6 +137,8 @@ func newStatements(h *guest.Home) statements {
 		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])", "{span $3}", "$3 * interval '1 millisecond'", "{span $4}", "$4 * interval '1 millisecond'",
 		"{ms created_at}", "(extract(epoch from o.created_at) * 1000)::bigint", "{ms run_at}", "(extract(epoch from o.run_at) * 1000)::bigint",
 		"{age o.created_at}", "(extract(epoch from now() - o.created_at) * 1000)::bigint",
+		"{ms ended_at}", "(extract(epoch from o.ended_at) * 1000)::bigint", "{always}", "'-infinity'",
+		"{wait}", "(extract(epoch from greatest(o.locked_until, now()) - now()) * 1000)::bigint",
 		"{mine}", "with mine as materialized (select 1 from {l} where token = $2 for update)",
 		"{expired}", "with v as materialized (select first, last from {l} where connection = $1 and locked_until <= now() for update)",
 	}
@@ -134,7 +146,9 @@ func newStatements(h *guest.Home) statements {
 	if h.Dialect == guest.SQLite {
 		texts = []string{
 			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $3}", "$3", "{span $4}", "$4",
-			"{age o.created_at}", guest.NowSQLite + " - o.created_at", "{mine}", "with mine as (select 1 from {l} where token = $2)",
+			"{age o.created_at}", guest.NowSQLite + " - o.created_at", "{ms created_at}", "o.created_at", "{ms ended_at}", "o.ended_at",
+			"{always}", "0", "{wait}", "max(o.locked_until - " + guest.NowSQLite + ", 0)",
+			"{mine}", "with mine as (select 1 from {l} where token = $2)",
 			"{expired}", "with v as (select first, last from {l} where connection = $1 and locked_until <= " + guest.NowSQLite + ")",
 		}
 		s = statements{insert: insertSQLite, claim: readySQLite, lease: leaseSQLite, purge: purgeSQLite}
@@ -151,6 +165,8 @@ func newStatements(h *guest.Home) statements {
 	s.charge, s.over, s.release = text(charge), text(over), text(release)
 	s.mark, s.giveBack, s.bury, s.erase = text(mark), text(giveBack), text(bury), text(erase)
 	s.refuse, s.condemn = text(refuse), text(condemn)
+	s.failing, s.find, s.retry = text(failing), text(find), text(retry)
+	s.list, s.listFailing = text(strings.Replace(list, "{failing}", "", 1)), text(strings.Replace(list, "{failing}", " and o.attempts > 0", 1))
 	s.lanes, s.count, s.oldest, s.ready, s.readOff, s.setOff, s.clearOff = text(lanes), text(count), text(oldest), text(ready), text(readOff), text(setOff), text(clearOff)
 	return s
 }

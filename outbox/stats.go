@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 // Stats says how much waits in a box. The age of the oldest message is what to watch: it grows when nobody dispatches.
 type Stats struct {
 	Pending     int           `json:"pending"`     // messages that are not dispatched; each connection's are counted up to StatsLimit
+	Failing     int           `json:"failing"`     // of these, a claim of which has failed; each connection's are counted up to StatsLimit
 	Oldest      time.Duration `json:"oldest_ns"`   // age of the oldest of them; 0 when there is none
 	Connections []LaneStats   `json:"connections"` // those that messages wait for, by name
 	Off         bool          `json:"off"`         // dispatching is switched off
@@ -23,6 +23,7 @@ type Stats struct {
 type LaneStats struct {
 	Connection string        `json:"connection"`
 	Pending    int           `json:"pending"`
+	Failing    int           `json:"failing"`
 	Oldest     time.Duration `json:"oldest_ns"`
 }
 
@@ -32,19 +33,20 @@ const StatsLimit = 1_000_000
 // Stats counts what waits.
 func (c *core) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	var name string
-	err := guest.Rows(ctx, c.home.DB, c.texts.lanes, nil, func(rows *sql.Rows) error {
-		err := rows.Scan(&name)
+	names, err := c.connections(ctx)
+	for _, name := range names {
 		s.Connections = append(s.Connections, LaneStats{Connection: name})
-		return err
-	})
+	}
 	for i := 0; err == nil && i < len(s.Connections); i++ {
 		lane, age := &s.Connections[i], int64(0)
 		if _, err = guest.One(ctx, c.home.DB, c.texts.count, []any{lane.Connection, StatsLimit}, &lane.Pending); err == nil {
+			_, err = guest.One(ctx, c.home.DB, c.texts.failing, []any{lane.Connection, StatsLimit}, &lane.Failing)
+		}
+		if err == nil {
 			_, err = guest.One(ctx, c.home.DB, c.texts.oldest, []any{lane.Connection}, &age)
 		}
 		lane.Oldest = time.Duration(max(age, 0)) * time.Millisecond
-		s.Pending, s.Oldest = s.Pending+lane.Pending, max(s.Oldest, lane.Oldest)
+		s.Pending, s.Failing, s.Oldest = s.Pending+lane.Pending, s.Failing+lane.Failing, max(s.Oldest, lane.Oldest)
 	}
 	if err == nil {
 		s.Off, err = guest.One(ctx, c.home.DB, c.texts.readOff, nil, &s.Why)

@@ -23,6 +23,7 @@ import (
 func (l *loader) check(builtIn bool) {
 	l.checkConnections()
 	l.checkHost()
+	l.checkOutboxes()
 	for _, name := range slices.Sorted(maps.Keys(l.Sinks)) {
 		if _, err := l.Sink(name); err != nil {
 			l.fault("sinks."+name, err)

@@ -18,6 +18,8 @@ type Settings struct {
 	Servers map[string]Server `key:"servers" doc:"the pools of workers of serve, by name; the default ones are gone as soon as one is stated"`
 	Drain   Drain             `key:"drain" doc:"how long after the begin of a shutdown each part of it is over; each rung is below the next"`
 
+	Outboxes map[string]Outbox `key:"outboxes" doc:"the outboxes in business databases that serve carries messages from, to the connection that it works on; a connection's name alone stands for its connection"`
+
 	Alerts Alerts          `key:"alerts"`
 	Sinks  map[string]Sink `key:"sinks" doc:"the channels that deaths are told to, by name, beside the log"`
 
@@ -77,6 +79,17 @@ type Drain struct {
 	Handler time.Duration `key:"handler" doc:"running handlers are cancelled"`
 	Server  time.Duration `key:"server" doc:"jobs of handlers that have not returned are put back; unless stated 15s after handler"`
 	Host    time.Duration `key:"host" doc:"the process ends; unless stated 15s after server; the service manager has to wait longer"`
+}
+
+// Outbox is one in a business database.
+type Outbox struct {
+	Connection string        `key:"connection" doc:"the connection whose database the outbox is in; empty: the one that is called as the outbox is"`
+	Schema     string        `key:"schema" doc:"PostgreSQL: the schema of its tables; empty: public"`
+	Table      string        `key:"table" doc:"its table; empty: pawl_outbox"`
+	Keep       time.Duration `key:"keep" doc:"how long the rows of dispatched messages are kept to be looked at; 0: they are removed at once; -1s: for good"`
+	Poll       time.Duration `key:"poll" doc:"between looks for messages that no commit has announced; 0: 1s"`
+	Migrate    bool          `key:"migrate" doc:"serve makes its tables and brings them up to date; false: that is left to the service"`
+	Off        bool          `key:"off" doc:"this host carries none of its messages; to stop all hosts: pawl outbox pause"`
 }
 
 // Alerts bounds what sinks are told.
@@ -176,6 +189,7 @@ func defaults() *Settings {
 var entryDefaults = map[string]any{
 	"connections":          Connection{Migrate: true},
 	"servers":              Server{Workers: 10},
+	"outboxes":             Outbox{Migrate: true},
 	"command_run.commands": Command{MaxOutput: 4 << 10},
 }
 

@@ -118,6 +118,8 @@ func (l *loader) node(kind reflect.Type, path []string, node ast.Node, name stri
 	switch {
 	case kind == reflect.TypeFor[Connection](): // a URL alone
 		l.url(append(slices.Clone(path), "url"), node, from)
+	case kind == reflect.TypeFor[Outbox](): // a connection's name alone
+		l.scalar(kind, append(slices.Clone(path), "connection"), node, from)
 	case kind.Kind() == reflect.Struct || isEntries(kind):
 		l.wrong(from, key, "must have keys of its own")
 	case kind.Kind() == reflect.Map:
@@ -158,7 +160,13 @@ func (l *loader) pair(kind reflect.Type, path []string, pair *ast.MappingValueNo
 			return
 		}
 		l.origins[key] = from
-		l.node(kind.Elem(), below, pair.Value, name)
+		if empty, ok := pair.Value.(*ast.MappingNode); !ok || len(empty.Values) > 0 {
+			l.node(kind.Elem(), below, pair.Value, name)
+		} else if kind.Elem() == reflect.TypeFor[Outbox]() { // all of it is at its default
+			l.leaf(append(below, "connection"), stated, from)
+		} else {
+			l.wrong(from, key, "it has no keys: state one, or leave it out")
+		}
 		return
 	}
 	f, found := fieldOf(kind, stated)

@@ -1,0 +1,201 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/guest"
+)
+
+// MessageState is how a message stands.
+type MessageState string
+
+// The states.
+const (
+	Waiting    MessageState = "waiting"
+	Claimed    MessageState = "claimed"    // a dispatcher has it
+	Failing    MessageState = "failing"    // a claim has failed, and it is tried again
+	Dispatched MessageState = "dispatched" // its row is kept: DispatcherConfig.Keep
+	Dead       MessageState = "dead"       // the same, of one that is a dead letter now
+)
+
+// Message is one in a box, as an operator sees it.
+type Message struct {
+	ID         pawl.ID
+	Connection string // of the store that it is for
+	State      MessageState
+	Attempts   int // claims that count
+	LastError  string
+	CreatedAt  time.Time
+	NextTry    time.Time // zero: at once
+	EndedAt    time.Time // zero: it has not
+	ClaimedBy  string    // the dispatcher
+	Envelope   []byte    // none once it has ended
+	seq        int64
+}
+
+// MessageFilter picks messages that have not ended.
+type MessageFilter struct {
+	Connection string // of the store that they are for; empty: any
+	Failing    bool   // a claim of them has failed
+}
+
+// Messages lists what waits, by connection, the oldest first. Next is where the rest begins; it is empty where there is none.
+func (c *core) Messages(ctx context.Context, filter MessageFilter, page pawl.Page) (found []Message, next string, err error) {
+	if page.Limit < 1 || page.Limit > 1000 {
+		return nil, "", &pawl.FieldError{Field: "limit", Value: page.Limit, Rule: "must be from 1 to 1000"}
+	}
+	from, after := "", int64(0)
+	if page.After != "" {
+		number, name, ok := strings.Cut(page.After, "/")
+		if after, err = strconv.ParseInt(number, 10, 64); err != nil || !ok {
+			return nil, "", &pawl.FieldError{Field: "after", Value: page.After, Rule: "must be where an earlier page ended"}
+		}
+		from = name
+	}
+	lanes, err := c.connections(ctx)
+	for i := 0; err == nil && i < len(lanes) && len(found) <= page.Limit; i++ {
+		switch name := lanes[i]; {
+		case name < from || filter.Connection != "" && name != filter.Connection:
+			continue
+		case name > from:
+			after = 0
+		}
+		err = c.messagesTo(ctx, lanes[i], filter.Failing, after, page.Limit+1-len(found), &found)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("list messages: %w", err)
+	}
+	if len(found) > page.Limit {
+		found = found[:page.Limit]
+		last := found[len(found)-1]
+		next = fmt.Sprintf("%d/%s", last.seq, last.Connection)
+	}
+	return found, next, nil
+}
+
+func (c *core) messagesTo(ctx context.Context, connection string, failing bool, after int64, limit int, found *[]Message) error {
+	query := c.texts.list
+	if failing {
+		query = c.texts.listFailing
+	}
+	return guest.Rows(ctx, c.home.DB, query, []any{connection, after, limit}, func(rows *sql.Rows) error {
+		m, err := scanMessage(rows.Scan)
+		*found = append(*found, m)
+		return err
+	})
+}
+
+// connections are those that messages wait for, by name.
+func (c *core) connections(ctx context.Context) (names []string, err error) {
+	var name string
+	err = guest.Rows(ctx, c.home.DB, c.texts.lanes, nil, func(rows *sql.Rows) error {
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	})
+	return names, err
+}
+
+// Message finds one; pawl.ErrNotFound where the box has none of this id: it never had, or the message was dispatched or
+// died and its row was not kept.
+func (c *core) Message(ctx context.Context, id pawl.ID) (m Message, err error) {
+	found := false
+	err = guest.Rows(ctx, c.home.DB, c.texts.find, []any{c.idValue(id)}, func(rows *sql.Rows) (err error) {
+		found = true
+		m, err = scanMessage(rows.Scan)
+		return err
+	})
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("find message %s: %w", id, err)
+	case !found:
+		return m, fmt.Errorf("message %s: %w", id, pawl.ErrNotFound)
+	}
+	return m, nil
+}
+
+func scanMessage(scan func(...any) error) (m Message, err error) {
+	var status int
+	var created, ended, wait int64
+	err = scan(&m.seq, (*idColumn)(&m.ID), &m.Connection, &status, &m.Attempts, &m.LastError, &created, &ended, &wait, &m.ClaimedBy, &m.Envelope)
+	m.CreatedAt = time.UnixMilli(created).UTC()
+	if wait > 0 {
+		m.NextTry = time.Now().Add(time.Duration(wait) * time.Millisecond)
+	}
+	switch {
+	case status == 2:
+		m.State = Dispatched
+	case status == 3:
+		m.State = Dead
+	case m.ClaimedBy != "" && wait == 0:
+		m.State = Claimed
+	case m.Attempts > 0:
+		m.State = Failing
+	default:
+		m.State = Waiting
+	}
+	if ended != 0 {
+		m.EndedAt, m.Envelope = time.UnixMilli(ended).UTC(), nil
+	}
+	return m, err
+}
+
+// idValue is an id as an argument.
+func (c *core) idValue(id pawl.ID) any {
+	if c.home.Dialect == guest.SQLite {
+		return id[:]
+	}
+	return id.String()
+}
+
+// Retry has failing messages tried again at once, as if no claim of them had failed. Result i is nil, or pawl.ErrNotFound
+// where the box has no message of id i that has not ended.
+func (c *core) Retry(ctx context.Context, ids []pawl.ID) (results []error, err error) {
+	err = c.home.Write(ctx, func(ctx context.Context, tx guest.Tx) error {
+		results = make([]error, len(ids))
+		for i, id := range ids {
+			n, err := change(ctx, tx, c.texts.retry, c.idValue(id))
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				results[i] = fmt.Errorf("message %s: %w", id, pawl.ErrNotFound)
+			}
+		}
+		return c.announce(ctx, tx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("retry messages: %w", err)
+	}
+	c.written.ring()
+	return results, nil
+}
+
+// announce wakes dispatchers with the commit.
+func (c *core) announce(ctx context.Context, tx guest.Tx) error {
+	if c.home.Dialect == guest.SQLite {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, notify, c.channel)
+	return err
+}
+
+// Purge removes the kept rows of messages that were dispatched, or died, longer ago than age, a thousand in a transaction.
+// It returns how many those were, also with an error: what was done before it stays done.
+func (c *core) Purge(ctx context.Context, age time.Duration) (purged int, err error) {
+	if age < 0 {
+		return 0, &pawl.FieldError{Field: "age", Value: age, Rule: "must not be negative"}
+	}
+	for {
+		n, err := c.purge(ctx, age, purgeBatch)
+		if purged += n; err != nil || n < purgeBatch {
+			return purged, err
+		}
+	}
+}
