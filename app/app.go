@@ -38,7 +38,8 @@ type Options struct {
 	// Downstreams are those of the handlers, whose timeouts doctor compares with those of the kinds. Default: none.
 	Downstreams []*resilience.Downstream
 	// Start is called before jobs run, by the commands that run some, with the store that they come from: for what
-	// handlers need, such as a store to enqueue to. What it returns is called when all of them have ended. Default: nothing.
+	// handlers need, such as a store to enqueue to. What it returns is called when all of them have ended; not after a second
+	// signal, which waits for nothing. Default: nothing.
 	Start func(ctx context.Context, store pawl.Enqueuer) (stop func() error, err error)
 	// Commands are the program's own, beside those that every program has. An error that one returns is printed, and
 	// ends the program with the exit status of what it is, as for the others.

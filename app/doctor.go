@@ -98,9 +98,9 @@ func (p *program) showFindings(findings []pawl.Finding) {
 	d := diagnosisOf(findings)
 	switch {
 	case d.Faults > 0:
-		p.printer.line(p.printer.style(styleRed, fmt.Sprintf("Not well: %s, %s.", counted(d.Faults, "fault"), counted(d.Risks, "risk"))))
+		p.printer.line(p.printer.style(styleRed, fmt.Sprintf("Not well: %s, %s.", count(d.Faults, "fault"), count(d.Risks, "risk"))))
 	case d.Risks > 0:
-		p.printer.line(p.printer.style(styleBold, fmt.Sprintf("It works, with %s.", counted(d.Risks, "risk"))))
+		p.printer.line(p.printer.style(styleBold, fmt.Sprintf("It works, with %s.", count(d.Risks, "risk"))))
 	default:
 		p.printer.line(p.printer.style(styleBold, "All is well."))
 	}
@@ -115,13 +115,6 @@ func (p *program) showFindings(findings []pawl.Finding) {
 			}
 		}
 	}
-}
-
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // examine makes every check that can be made from here.
@@ -243,14 +236,18 @@ func (d *doctor) standing(ctx context.Context, s store) error {
 
 // versions tells of a deploy that has stopped half-way.
 func (d *doctor) versions(hosts []pawl.HostView) {
-	by := map[string][]string{}
+	by, live := map[string][]string{}, 0
 	for _, h := range hosts {
-		if ops.Live(h) && h.Version != "" {
+		if !ops.Live(h) {
+			continue
+		}
+		live++
+		if h.Version != "" {
 			by[h.Version] = append(by[h.Version], h.Name)
 		}
 	}
 	if len(by) < 2 {
-		d.add("versions", pawl.GradeFine, fmt.Sprintf("%s live", counted(len(hosts), "host")), "")
+		d.add("versions", pawl.GradeFine, fmt.Sprintf("%s live", count(live, "host")), "")
 		return
 	}
 	var parts []string

@@ -59,7 +59,7 @@ func TestDoctorTellsVersionsApart(t *testing.T) {
 	gone.BeatAt = time.Now().Add(-time.Hour)
 	d := &doctor{}
 	d.versions([]pawl.HostView{host("a", "v1"), host("b", "v1"), gone})
-	if f := d.found("versions"); f.Grade != pawl.GradeFine {
+	if f := d.found("versions"); f.Grade != pawl.GradeFine || f.Text != "2 hosts live" {
 		t.Errorf("of one version it says %s: %s", f.Grade, f.Text)
 	}
 	d = &doctor{}

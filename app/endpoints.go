@@ -22,6 +22,7 @@ type endpoints struct {
 	listener net.Listener
 	server   *http.Server
 	shown    atomic.Pointer[http.Handler]
+	started  bool
 	served   chan error
 }
 
@@ -52,6 +53,7 @@ func (e *endpoints) show(handler http.Handler) { e.shown.Store(&handler) }
 
 // start serves until close. Where that fails before, stop is called.
 func (e *endpoints) start(stop func()) {
+	e.started = true
 	go func() {
 		err := e.server.Serve(e.listener)
 		if errors.Is(err, http.ErrServerClosed) {
@@ -65,8 +67,12 @@ func (e *endpoints) start(stop func()) {
 	}()
 }
 
-// close ends the requests under way, at once if need be, and returns why the endpoints were down before.
+// close ends the requests under way, at once if need be, and returns why the endpoints were down before. Those that were
+// never started, since the service manager has refused, only give the address back.
 func (e *endpoints) close(atOnce bool) error {
+	if !e.started {
+		return e.listener.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	if atOnce || e.server.Shutdown(ctx) != nil {

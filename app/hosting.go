@@ -114,16 +114,18 @@ func (g *hosting) hostConfig() host.Config {
 }
 
 // run works on an open store until it has to stop, and does not close it. What ready begins is let go when all jobs have
-// ended; not after an abort, since the process ends.
+// ended; not after an abort, since the process ends and handlers may still use it.
 func (g *hosting) run(ctx context.Context, s ownStore, c host.Config, ready func(*host.Host) (letGo func(), err error)) (err error) {
 	if start := g.program.options.Start; start != nil {
-		stop, err := start(ctx, s)
-		if err != nil {
-			return fmt.Errorf("start: %w", err)
+		stop, failed := start(ctx, s)
+		if failed != nil {
+			return fmt.Errorf("start: %w", failed)
 		}
-		if stop != nil {
-			defer func() { err = errors.Join(err, stop()) }()
-		}
+		defer func() {
+			if stop != nil && !errors.Is(err, host.ErrAborted) {
+				err = errors.Join(err, stop())
+			}
+		}()
 	}
 	if g.host, err = host.New(s, g.mux, c); err != nil {
 		return err
@@ -131,6 +133,9 @@ func (g *hosting) run(ctx context.Context, s ownStore, c host.Config, ready func
 	g.hold()
 	letGo, err := ready(g.host)
 	if err != nil {
+		if letGo != nil {
+			letGo()
+		}
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)
