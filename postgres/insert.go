@@ -238,18 +238,12 @@ func (in *insertion) statement(rows []int) step {
 		i := rows[0]
 		return step{SQL: in.store.sql.insertOne, Args: []any{[16]byte(job.ID), in.queues[i], in.kinds[i], flagsOf(job), job.Envelope}}
 	}
-	ids, queues, kinds := make(idList, n), make([]int32, n), make([]int32, n)
-	flags, envelopes := make([]int16, n), make([][]byte, n)
-	for r, i := range rows {
-		job := &in.jobs[i]
-		ids[r], queues[r], kinds[r], flags[r], envelopes[r] = job.ID, in.queues[i], in.kinds[i], flagsOf(job), job.Envelope
-	}
 	plain, full := in.store.sql.insertPlainUnless, in.store.sql.insertFullUnless
 	if in.hopeful {
 		plain, full = in.store.sql.insertPlain, in.store.sql.insertFull
 	}
 	if !in.full {
-		return step{SQL: plain, Args: []any{ids, queues, kinds, flags, envelopes}}
+		return step{SQL: plain, Args: in.plainArgs(rows)}
 	}
 	delays, ats, enqueued := make([]int64, n), make([]int64, n), make([]int64, n)
 	letters, keys := make(idList, n), make(idList, n)
@@ -261,7 +255,7 @@ func (in *insertion) statement(rows []int) step {
 			keys[r] = in.keys[i]
 		}
 	}
-	args := []any{ids, queues, kinds, flags, envelopes, delays, ats, enqueued, letters, keys}
+	args := append(in.plainArgs(rows), delays, ats, enqueued, letters, keys)
 	if in.lined {
 		full, args = in.store.sql.insertLinedUnless, append(args, in.lineArgs(rows)...)
 		if in.hopeful {
@@ -269,6 +263,18 @@ func (in *insertion) statement(rows []int) step {
 		}
 	}
 	return step{SQL: full, Args: args}
+}
+
+// plainArgs are the plain columns of these jobs.
+func (in *insertion) plainArgs(rows []int) []any {
+	n := len(rows)
+	ids, queues, kinds := make(idList, n), make([]int32, n), make([]int32, n)
+	flags, envelopes := make([]int16, n), make([][]byte, n)
+	for r, i := range rows {
+		job := &in.jobs[i]
+		ids[r], queues[r], kinds[r], flags[r], envelopes[r] = job.ID, in.queues[i], in.kinds[i], flagsOf(job), job.Envelope
+	}
+	return []any{ids, queues, kinds, flags, envelopes}
 }
 
 func flagsOf(job *pawl.NewJob) (flags int16) {

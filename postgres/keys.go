@@ -17,6 +17,8 @@ const (
 	// not take place.
 	lockKeys = `insert into {s}.key_lock (slot) select slot from unnest($1::int[]) slot on conflict (slot) do update set slot = excluded.slot where false`
 
+	lockKey = `insert into {s}.key_lock (slot) values ($1) on conflict (slot) do update set slot = excluded.slot where false`
+
 	// A job that lives is named before one that has ended.
 	selectKnown = `select u.id, known.living from unnest($1::uuid[]) u (id), lateral (
   select true as living from {s}.job j where j.id = u.id{known} limit 1) known`
@@ -33,13 +35,18 @@ on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.u
 
 	// Jobs with unique keys, none of them twice, and others, whose keys are zeros. Those whose keys are held are not stored, but
 	// answered: with their holders, and whether their ids were accepted before.
-	insertUnique = `with held as materialized (
-  select u.id, h.id as holder from unnest($1::uuid[], $11::uuid[]) u (id, hash) cross join lateral (
+	heldUnique = `with held as materialized (
+  select u.id, h.id as holder from unnest($1::uuid[], {hashes}::uuid[]) u (id, hash) cross join lateral (
     select j.id from {s}.job j where j.ukey = u.hash and (j.flags & 16 = 0 or j.holder is null)
     union all
     select k.job_id from {s}.key k where k.hash = u.hash and k.until_at > now() limit 1) h
   where u.hash <> '00000000-0000-0000-0000-000000000000'
-), stored as (
+)`
+	knownUnique = `
+select u.id, u.holder, known.living is not null from held u left join lateral (
+  select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true`
+
+	insertUnique = heldUnique + `, stored as (
   {insert} where t.id not in (select id from held)
 ), kept as (
   insert into {s}.key (hash, job_id, until_at, purge_at)
@@ -47,9 +54,15 @@ on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.u
   from unnest($1::uuid[], $11::uuid[], $12::bigint[]) u (id, hash, period)
   where u.period > 0 and u.id not in (select id from held)
   on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at
-)
-select u.id, u.holder, known.living is not null from held u left join lateral (
-  select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true`
+)` + knownUnique
+
+	// The same where all jobs are ready at once, and none of their keys counts for a period.
+	insertUniqueNow = heldUnique + `, stored as (
+  insert into {s}.job (id, queue, kind, flags, envelope, ukey)
+  select id, queue, kind, flags, envelope, nullif(ukey, '00000000-0000-0000-0000-000000000000')
+  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::uuid[]) t (id, queue, kind, flags, envelope, ukey)
+  where t.id not in (select id from held)
+)` + knownUnique
 
 	forgetAttempts = `delete from {s}.attempt where job_id = any($1::uuid[])`
 	forgetVerdicts = `delete from {s}.verdict where job_id = any($1::uuid[])`

@@ -16,6 +16,7 @@ type statements struct {
 	countPiles, writeRate, countStarts, lookAgain, anyArrival string
 	parkUnlined                                               string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
+	lockKey                                                   string
 	forgetAttempts, forgetVerdicts                            string
 	claim, claimSuspect, claimOrphan, claimDue, takeTokens    string
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
@@ -49,7 +50,7 @@ func newStatements(s schema) statements {
 		leaveLimits: s.text(leaveLimits), passOrders: s.text(passOrders), passKeys: s.text(passKeys), passKinds: s.text(passKinds),
 		letThrough: s.text(letThrough), giveQuickly: s.text(giveQuickly), countPiles: s.text(countPiles), writeRate: s.text(writeRate), countStarts: s.text(countStarts),
 		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined),
-		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
+		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), lockKey: s.text(lockKey), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)), claimDue: s.text(claimDue),
 		takeTokens:        s.text(takeTokens),
@@ -74,6 +75,7 @@ type slotTexts struct {
 	refuseOne                string
 	selectKnown              string
 	insertUnique             string
+	insertUniqueNow          string
 	settleDone, insertEnded  string // insertEnded is "" without a table to write to
 }
 
@@ -92,7 +94,8 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
 		).Replace(template))
 	}
-	out := slotTexts{selectKnown: fill(selectKnown), insertUnique: fill(insertUnique), settleDone: fill(settleForgotten)}
+	out := slotTexts{selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$11")),
+		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), settleDone: fill(settleForgotten)}
 	if len(t.live) > 0 {
 		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)
 	}

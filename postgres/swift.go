@@ -29,16 +29,23 @@ func (in *insertion) insertSwiftly(ctx context.Context, x execer.Execer) error {
 		}
 		return err
 	}
-	steps := []step{{SQL: in.store.sql.lockKeys, Args: []any{keySlots(locked)}}}
+	var steps []step
+	if slots := keySlots(locked); len(slots) == 1 {
+		steps = append(steps, step{SQL: in.store.sql.lockKey, Args: []any{slots[0]}})
+	} else {
+		steps = append(steps, step{SQL: in.store.sql.lockKeys, Args: []any{slots}})
+	}
+	now := in.allNow()
 	for start := 0; start < len(in.jobs); start += insertBatch {
-		rows := make([]int, 0, insertBatch)
-		for i := start; i < min(start+insertBatch, len(in.jobs)); i++ {
-			rows = append(rows, i)
-		}
-		args := append(in.statement(rows).Args, in.keys[start:start+len(rows)], in.periods(rows))
-		steps = append(steps, step{SQL: in.slots.texts.insertUnique, Args: args, Row: refused})
-		if len(in.slots.live) > 0 {
-			steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: args[:1]})
+		insert := in.unique(start, min(start+insertBatch, len(in.jobs)), now)
+		insert.Row = refused
+		steps = append(steps, insert)
+		switch {
+		case len(in.slots.live) == 0:
+		case len(in.jobs) == 1:
+			steps = append(steps, step{SQL: in.slots.texts.refuseOne, Args: []any{[16]byte(in.jobs[0].ID)}})
+		default:
+			steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: insert.Args[:1]})
 		}
 	}
 	if in.notify {
@@ -48,6 +55,29 @@ func (in *insertion) insertSwiftly(ctx context.Context, x execer.Execer) error {
 		return fmt.Errorf("insert unique jobs: %w", err)
 	}
 	return nil
+}
+
+// allNow reports whether the jobs have nothing but plain columns and keys that count as long as they live.
+func (in *insertion) allNow() bool {
+	for i := range in.jobs {
+		job := &in.jobs[i]
+		if job.Delay != 0 || !job.RunAt.IsZero() || !job.EnqueuedAt.IsZero() || job.Unique.Scope == pawl.UniqueForPeriod {
+			return false
+		}
+	}
+	return true
+}
+
+// unique is the statement for a part of the jobs.
+func (in *insertion) unique(from, to int, now bool) step {
+	rows := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		rows = append(rows, i)
+	}
+	if now {
+		return step{SQL: in.slots.texts.insertUniqueNow, Args: append(in.plainArgs(rows), in.keys[from:to])}
+	}
+	return step{SQL: in.slots.texts.insertUnique, Args: append(in.statement(rows).Args, in.keys[from:to], in.periods(rows))}
 }
 
 // periods are how long the keys of these jobs count, in microseconds; 0 for another scope.
