@@ -157,3 +157,46 @@ func (s *site) checkLines(ids []pawl.ID) {
 	}
 	s.Logf("%d jobs were run again", reruns)
 }
+
+// Case 32: a dead unique job leaves its key as its scope says, and its own retries do not collide with it.
+func TestCase32DeadUniqueJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		key          pawl.Option
+		runs, buried pawl.EnqueueStatus // of another with the same key, while it runs and after its death
+	}{
+		"while waiting":    {pawl.UniqueWhileWaiting("k"), pawl.Accepted, pawl.Duplicate}, // of the one that was accepted
+		"while unfinished": {pawl.UniqueWhileUnfinished("k"), pawl.Duplicate, pawl.Accepted},
+		"for a period":     {pawl.UniqueFor("k", time.Hour), pawl.Duplicate, pawl.Duplicate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(s *site) {
+				another := func() pawl.Enqueued {
+					done, err := work.Enqueue(t.Context(), s.store, workArgs{1}, c.key, pawl.InQueue("nobody's"))
+					if err != nil {
+						t.Error(err)
+					}
+					return done
+				}
+				var beside pawl.Enqueued
+				s.handle(func(_ context.Context, job *pawl.Job, _ workArgs) error {
+					if job.LastAttempt() {
+						beside = another()
+					}
+					return errors.New("no answer")
+				})
+				ids := s.put(work, 1, c.key, pawl.MaxTries(3), pawl.Backoff(0))
+				s.start("a", 2)
+				s.ended(ids, pawl.JobDead, 3)
+				s.ran(ids, 1, 2, 3)
+				s.equal("while it runs", beside.Status, c.runs)
+				after := another()
+				s.equal("after its death", after.Status, c.buried)
+				if c.buried == pawl.Duplicate {
+					s.equal("the holder", after.ID, beside.ID)
+				}
+			})
+		})
+	}
+}

@@ -94,8 +94,10 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
 		).Replace(template))
 	}
-	out := slotTexts{selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$11")),
-		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), settleDone: fill(settleForgotten)}
+	out := slotTexts{
+		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$11")),
+		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), settleDone: fill(settleForgotten),
+	}
 	if len(t.live) > 0 {
 		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)
 	}

@@ -71,6 +71,7 @@ func groups() []group {
 		{"Transaction", transactionPromises()},
 		{"IDs", idPromises()},
 		{"Unique", uniquePromises()},
+		{"Unique ends", keyEndPromises()},
 		{"Lines", linePromises()},
 		{"Limits", limitPromises()},
 		{"Payload", payloadPromises()},
