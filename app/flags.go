@@ -167,6 +167,22 @@ func exclusive(command *cobra.Command, names ...string) {
 	}
 }
 
+// within refuses a flag that means something beside another one only.
+func within(command *cobra.Command, name, other string) {
+	before := command.PreRunE
+	command.PreRunE = func(c *cobra.Command, args []string) error {
+		if before != nil {
+			if err := before(c, args); err != nil {
+				return err
+			}
+		}
+		if c.Flags().Changed(name) && !c.Flags().Changed(other) {
+			return fmt.Errorf("--%s means something with --%s only", name, other)
+		}
+		return nil
+	}
+}
+
 func oneOfFlags(command *cobra.Command, names ...string) error {
 	var given []string
 	for _, name := range names {

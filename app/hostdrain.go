@@ -37,7 +37,8 @@ A host inside another program may refuse (host show says so), or leave the store
 	act.add(command)
 	flags := command.Flags()
 	flags.BoolVar(&watch, "watch", false, "wait until it has left")
-	addFlag(flags, &wait, "wait", "DURATION", "with --watch: how long at most", parsePeriod)
+	addFlag(flags, &wait, "wait", "DURATION", "with --watch: how long at most (default 2m30s)", parsePeriod)
+	within(command, "wait", "watch")
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		by, err := act.actor(p)
 		if err != nil {

@@ -118,7 +118,11 @@ func (p *program) actOnJobs(ctx context.Context, s store, a jobAct, ids []pawl.I
 		return p.reportJobActs(a, a.rehearse(ctx, s, ids), true)
 	}
 	if a.destroys || len(ids) > manyLetters {
-		if err := p.confirm(sure, fmt.Sprintf("%s %s for good", a.action, count(len(ids), "job")), sampleJobs(ctx, s, ids)); err != nil {
+		deed := fmt.Sprintf("%s %s", a.action, count(len(ids), "job"))
+		if a.action != pawl.ActionRunNow {
+			deed += " for good"
+		}
+		if err := p.confirm(sure, deed, sampleJobs(ctx, s, ids)); err != nil {
 			return err
 		}
 	}

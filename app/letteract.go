@@ -43,6 +43,11 @@ func (a letterAct) wire(p *program, command *cobra.Command) *cobra.Command {
 		if a.picks != nil && a.picks.asked(c) {
 			return a.picks.alone(args)
 		}
+		if a.picks != nil && len(args) > 0 {
+			if err := a.picks.named(c); err != nil {
+				return err
+			}
+		}
 		return needs("the letter's ID (or - to read ids from standard input)", 1, -1)(c, args)
 	}
 	command.RunE = func(c *cobra.Command, args []string) error {

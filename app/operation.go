@@ -37,7 +37,9 @@ who, why.`,
 	}
 	flags := command.Flags()
 	addFlag(flags, &filter.State, "state", "STATE", "probing, running, paused, stopped or finished; several with commas", parseStates)
-	flags.StringVar((*string)(&filter.Action), "action", "", "redrive, resolve, discard or reopen")
+	actions := []pawl.Action{pawl.ActionRedrive, pawl.ActionResolve, pawl.ActionDiscard, pawl.ActionReopen}
+	addFlag(flags, &filter.Action, "action", "ACTION", "redrive, resolve, discard or reopen", oneOf(actions...))
+	completes(command, "action", actions...)
 	flags.StringVar(&filter.Who, "who", "", "begun by this person or program")
 	page.add(command)
 	completes(command, "state", pawl.OperationProbing, pawl.OperationRunning, pawl.OperationPaused, pawl.OperationStopped, pawl.OperationFinished)

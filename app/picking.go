@@ -35,6 +35,19 @@ func (k *picking) add(command *cobra.Command) {
 	flags.BoolVar(&k.background, "background", false, "of letters picked by a filter: begin, and leave the rest to a server (pawl serve)")
 }
 
+// manyFlags mean something for letters that a filter picks only.
+var manyFlags = []string{"cap", "expect", "background", "rate", "probe", "probe-wait", "stop-after"}
+
+// named refuses those beside ids: they would do nothing.
+func (k *picking) named(command *cobra.Command) error {
+	for _, name := range manyFlags {
+		if command.Flags().Changed(name) {
+			return fmt.Errorf("--%s is for letters that a filter such as --group picks, not for ids", name)
+		}
+	}
+	return nil
+}
+
 func (k *picking) asked(command *cobra.Command) bool {
 	for _, name := range pickFlags {
 		if command.Flags().Changed(name) {

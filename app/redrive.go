@@ -72,6 +72,8 @@ they had before, the rest is left alone. --background leaves it to a server.`,
 	flags.BoolVar(&r.watch.on, "watch", false, "of one letter: wait until the new job has ended, and tell of its attempts")
 	r.watch.wait = 10 * time.Minute
 	addFlag(flags, &r.watch.wait, "wait", "DURATION", "with --watch: how long at most (default 10m)", parsePeriod)
+	within(command, "wait", "watch")
+	within(command, "probe-wait", "probe")
 	act := letterAct{action: pawl.ActionRedrive, past: "redriven", picks: picksOpen(r.operationOptions)}
 	act.after = func(ctx context.Context, s store, result ops.Result) error {
 		if !r.watch.on {

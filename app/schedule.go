@@ -217,6 +217,7 @@ spec that is only tried, for which no store is needed. Times are in the schedule
 	command.Flags().IntVarP(&n, "count", "n", n, "how many: `N`, at most 1000")
 	command.Flags().StringVar(&spec, "spec", "", "try this `SPEC`")
 	command.Flags().StringVar(&zone, "zone", "", "with --spec: the time `ZONE` (default UTC)")
+	within(command, "zone", "spec")
 	of := p.onStore(existing, func(ctx context.Context, s store, args []string) error {
 		view, err := s.Schedule(ctx, args[0])
 		if err != nil {

@@ -131,7 +131,7 @@ In a pipe, tab-separated: id, time, who, door, action, subject, from, to, why, o
 	flags := list.Flags()
 	flags.StringVar(&filter.Subject, "subject", "", "about this letter's ID, \"job ID\", \"queue NAME\", \"kind NAME\", \"host SESSION\", \"schedule NAME\", \"sink NAME\" or \"operation ID\"")
 	flags.StringVar(&filter.Who, "who", "", "by this person or program")
-	flags.StringVar((*string)(&filter.Action), "action", "", hyphenedList(auditActions))
+	addFlag(flags, &filter.Action, "action", "ACTION", hyphenedList(auditActions), oneOf(auditActions...))
 	completes(list, "action", auditActions...)
 	addFlag(flags, &filter.Since, "since", "TIME", "at or after this time, or at most this long ago (90m, 7d)", parsePast)
 	page.add(list)
@@ -154,7 +154,11 @@ func (p *program) listAudit(ctx context.Context, s store, filter pawl.AuditFilte
 		}
 		return found.Entries, found.Next, nil
 	}
-	_, err = printList(p.printer, auditListing, entries.all(ctx))
+	listing := auditListing
+	if filter != (pawl.AuditFilter{}) {
+		listing.none = "No such entry."
+	}
+	_, err = printList(p.printer, listing, entries.all(ctx))
 	if err == nil && entries.after != "" {
 		p.printer.say("There are more: go on with --after %s", entries.after)
 	}
