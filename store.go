@@ -121,7 +121,8 @@ type Enqueuer interface {
 	// Connection names where the jobs go and what they inherit there.
 	Connection() Connection
 	// Enqueue stores the jobs, all or none, and returns when they are durable (in a transaction: with its commit).
-	// Result i belongs to job i.
+	// Result i belongs to job i. An id that was accepted for another kind or other args refuses the whole call: ErrConflict.
+	// It is no repeat. (A store that keeps no more than the id cannot tell, and says Repeated.)
 	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
 }
 

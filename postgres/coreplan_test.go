@@ -33,6 +33,8 @@ func checkHostPlans(t *testing.T, s *Store) {
 		"no ended ids":      {slots.texts.refuseEnded, "using done_1_pkey"},
 		"no ended id":       {slots.texts.refuseOne, "using done_1_pkey"},
 		"known ids":         {slots.texts.selectKnown, "using job_pkey"},
+		"accepted jobs":     {slots.texts.selectAccepted, "using job_pkey"},
+		"accepted, ended":   {slots.texts.selectAccepted, "using done_1_pkey"},
 		"holders of keys":   {s.sql.selectHolders, "using job_key"},
 		"locks of keys":     {s.sql.lockKeys, "Conflict Arbiter Indexes: key_lock_pkey"},
 		"claim":             {s.sql.claim, "using job_ready"},

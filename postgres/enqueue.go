@@ -106,11 +106,19 @@ func (s *Store) insertSmall(ctx context.Context, in *insertion) error {
 
 // insert stores the jobs in a transaction of their own.
 func (s *Store) insert(ctx context.Context, in *insertion) error {
+	// What is unexpected in a call of several jobs may have to be taken back.
+	plain := func() bool { return in.isPlain() && (in.isApart() && (in.hopeful || !in.special) || in.hopeful && !in.swift) }
 	insert := func() error {
-		if in.isPlain() && (in.hopeful || !in.special) {
+		if plain() {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, execer.OnPgx(conn)) })
 		}
-		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return in.run(ctx, execer.OnPgx(tx)) })
+		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			x := execer.OnPgx(tx)
+			if err := in.run(ctx, x); err != nil {
+				return err
+			}
+			return in.checkRepeats(ctx, x)
+		})
 	}
 	in.hopeful = time.Now().UnixNano() > s.repeats.Load()
 	err := insert()
@@ -123,6 +131,12 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 		s.forgetSlots()
 		if in.slots, err = s.currentSlots(ctx); err == nil {
 			err = insert()
+		}
+	}
+	if err == nil && plain() && in.isApart() {
+		s.checkApart(ctx, in)
+		if len(in.jobs) == 1 {
+			err = in.refusals[0]
 		}
 	}
 	return err

@@ -29,7 +29,8 @@ from {s}.%s j` + withNames + ` where j.id > $1 and j.finished_at is not null ord
 
 	selectEvidence = `select detail, history, envelope from {s}.evidence where letter = $1 for update`
 	eraseLetter    = `update {s}.letter set erased_at = coalesce(erased_at, $2), message = case when $3 then '` + desk.ErasedText + `' else message end,
-  note = case when $3 then '' else note end, tags = case when $3 then '{}' else tags end where id = $1`
+  note = case when $3 then '' else note end, tags = case when $3 then '{}' else tags end
+where id = $1 and (erased_at is null or $3 and message <> '` + desk.ErasedText + `')`
 	eraseEvidence = `update {s}.evidence set envelope = $2, detail = $3, history = $4 where letter = $1`
 	selectEnding  = `select history, envelope from {s}.%s where id = $1 and finished_at is not null for update`
 	eraseEnding   = `update {s}.%s set envelope = $2, history = $3 where id = $1`
@@ -108,19 +109,23 @@ func (z *erasing) run(ctx context.Context) error {
 	return err
 }
 
+// eraseOne erases one, and counts it unless another erase was faster. It may be called again with counts as they were.
+type eraseOne func(ctx context.Context, tx pgx.Tx, c carried, done *pawl.Erased) error
+
 // write erases some in a transaction, with the counts in the trail.
-func (z *erasing) write(ctx context.Context, some []carried, one func(context.Context, pgx.Tx, carried) error) error {
+func (z *erasing) write(ctx context.Context, some []carried, one eraseOne) error {
 	if z.DryRun {
 		return nil
 	}
-	line := z.audit
+	line, done := z.audit, z.done
 	err := z.store.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		done = z.done
 		for _, c := range some {
-			if err := one(ctx, tx, c); err != nil {
+			if err := one(ctx, tx, c, &done); err != nil {
 				return err
 			}
 		}
-		entry := desk.EraseEntry(z.Erase, z.done)
+		entry := desk.EraseEntry(z.Erase, done)
 		if z.audit == 0 {
 			first, err := z.store.writeAudit(ctx, tx, audited{z.By, entry})
 			line = first.ID
@@ -130,7 +135,7 @@ func (z *erasing) write(ctx context.Context, some []carried, one func(context.Co
 		return err
 	})
 	if err == nil {
-		z.audit = line
+		z.audit, z.done = line, done
 	}
 	return err
 }
@@ -175,37 +180,43 @@ func (z *erasing) letters(ctx context.Context, since time.Time) error {
 	}
 	return z.walk(ctx, walkLetters, []any{z.Texts, since}, scan, func(some []carried) error {
 		var fresh []carried
-		before := z.done
 		for _, c := range some {
 			switch {
 			case z.seen[c.ID]:
 			case c.before:
 				z.done.Before++
+			case z.DryRun:
+				z.countLetter(&z.done, c)
 			default:
-				z.done.Letters++
-				desk.Sample(&z.done, "letter", c.ID, c.Kind, c.enqueuedAt)
 				fresh = append(fresh, c)
 			}
 			z.seen[c.ID] = true
 		}
-		err := z.write(ctx, fresh, z.eraseLetter)
-		if err != nil {
-			z.done = before
-		}
-		return err
+		return z.write(ctx, fresh, z.eraseLetter)
 	})
 }
 
-func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c carried) error {
-	if _, err := tx.Exec(ctx, z.store.schema.text(eraseLetter), idValue(c.ID), z.began, z.Texts); err != nil {
+func (z *erasing) countLetter(done *pawl.Erased, c carried) {
+	done.Letters++
+	desk.Sample(done, "letter", c.ID, c.Kind, c.enqueuedAt)
+}
+
+func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c carried, done *pawl.Erased) error {
+	changed, err := tx.Exec(ctx, z.store.schema.text(eraseLetter), idValue(c.ID), z.began, z.Texts)
+	if err != nil {
 		return err
 	}
 	letter, found, err := selectOne(ctx, tx, func(rows pgx.Rows) (l pawl.DeadLetter, err error) {
 		return l, rows.Scan(&l.Detail, jsonColumn{&l.History}, &l.Envelope)
 	}, z.store.schema.text(selectEvidence), idValue(c.ID))
-	if err != nil || !found {
+	switch {
+	case err != nil || !found:
 		return err
+	case changed.RowsAffected() == 0: // another erase was faster
+		done.Before++
+		return nil
 	}
+	z.countLetter(done, c)
 	if z.Texts {
 		letter.Detail, letter.History = "", desk.EraseHistory(letter.History)
 	}
@@ -264,23 +275,19 @@ func (z *erasing) finished(ctx context.Context, slots slotSet) error {
 		table := one.table()
 		err := z.walk(ctx, fmt.Sprintf(walkDone, table), nil, z.job, func(some []carried) error {
 			var fresh []carried
-			before := z.done
 			for _, c := range some {
 				switch {
 				case c.before:
 					z.done.Before++
-					continue
-				case !z.removed[c.Job]:
-					z.done.History++
-					desk.Sample(&z.done, "finished job", c.Job, c.Kind, c.enqueuedAt)
+				case z.DryRun:
+					z.countFinished(&z.done, c)
+				default:
+					fresh = append(fresh, c)
 				}
-				fresh = append(fresh, c)
 			}
-			err := z.write(ctx, fresh, func(ctx context.Context, tx pgx.Tx, c carried) error { return z.eraseFinished(ctx, tx, table, c) })
-			if err != nil {
-				z.done = before
-			}
-			return err
+			return z.write(ctx, fresh, func(ctx context.Context, tx pgx.Tx, c carried, done *pawl.Erased) error {
+				return z.eraseFinished(ctx, tx, table, c, done)
+			})
 		})
 		if err != nil {
 			return err
@@ -289,7 +296,15 @@ func (z *erasing) finished(ctx context.Context, slots slotSet) error {
 	return nil
 }
 
-func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c carried) error {
+// countFinished counts a finished job, but not one that was counted when it was removed.
+func (z *erasing) countFinished(done *pawl.Erased, c carried) {
+	if !z.removed[c.Job] {
+		done.History++
+		desk.Sample(done, "finished job", c.Job, c.Kind, c.enqueuedAt)
+	}
+}
+
+func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c carried, done *pawl.Erased) error {
 	s := z.store.schema
 	var history *string
 	job, found, err := selectOne(ctx, tx, func(rows pgx.Rows) (j pawl.JobView, err error) {
@@ -298,6 +313,11 @@ func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c 
 	if err != nil || !found {
 		return err
 	}
+	if desk.IsErased(job.Envelope, z.Texts) { // another erase was faster
+		done.Before++
+		return nil
+	}
+	z.countFinished(done, c)
 	if z.Texts && history != nil {
 		var records []pawl.AttemptRecord
 		if json.Unmarshal([]byte(*history), &records) != nil {

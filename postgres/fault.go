@@ -68,10 +68,13 @@ func collisionWait(try int) time.Duration {
 }
 
 // affectsAll reports whether an error says nothing about the jobs of a batch: smaller batches would fail with it too.
-// All but what the server says about data is of that sort: the connection, the server's own state, its resources.
+// All but what the server, or the store itself, says about data is of that sort: the connection, the server's own state, its resources.
 func affectsAll(err error) bool {
 	code := state(err)
-	if len(code) < 2 {
+	switch {
+	case errors.Is(err, pawl.ErrConflict): // an id that is another job's
+		return false
+	case len(code) < 2:
 		return true
 	}
 	switch code[:2] {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync"
@@ -144,7 +145,7 @@ func (s *Store) storeGroup(group []*groupCall) {
 
 func answer(group []*groupCall, err error) {
 	for _, c := range group {
-		c.err = err
+		c.err = cmp.Or(err, c.err)
 		close(c.answer)
 	}
 }
@@ -165,8 +166,12 @@ func (s *Store) insertGroup(group []*groupCall) error {
 	}
 	all.hashKeys()
 	all.results = make([]pawl.Enqueued, len(all.jobs))
+	all.apart = len(all.jobs) == len(group)
 	if err := s.insertSmall(ctx, all); err != nil {
 		return err
+	}
+	for i, err := range all.refusals {
+		group[i].err = err
 	}
 	rest := all.results
 	for _, c := range group {

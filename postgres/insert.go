@@ -57,20 +57,23 @@ select b.id from ended, lateral {s}.take_back(ended.ids) b (id) where ended.ids 
 
 // insertion is the storing of one or several calls' jobs, all or none.
 type insertion struct {
-	store   *Store
-	jobs    []pawl.NewJob
-	kinds   []int32
-	queues  []int32
-	keys    idList // hashes of the jobs' unique keys; nil where there are none
-	results []pawl.Enqueued
-	slots   slotSet
-	full    bool // some job has more than the plain columns
-	lined   bool // some job stands in line
-	special bool // some job has a unique key or comes from a letter
-	swift   bool // for all that, one statement can decide on all: no letters, no key twice, nobody in line
-	notify  bool // in the transaction itself
-	alone   bool // nobody gives turns after its commit: it is a caller's, or this principal may not
-	hopeful bool // ids that are there already are not expected, and end the transaction
+	store    *Store
+	jobs     []pawl.NewJob
+	kinds    []int32
+	queues   []int32
+	keys     idList // hashes of the jobs' unique keys; nil where there are none
+	results  []pawl.Enqueued
+	slots    slotSet
+	full     bool          // some job has more than the plain columns
+	lined    bool          // some job stands in line
+	special  bool          // some job has a unique key or comes from a letter
+	swift    bool          // for all that, one statement can decide on all: no letters, no key twice, nobody in line
+	notify   bool          // in the transaction itself
+	alone    bool          // nobody gives turns after its commit: it is a caller's, or this principal may not
+	guest    bool          // it is a caller's transaction, which goes on
+	apart    bool          // each job is a call of its own
+	refusals map[int]error // of calls of one job each; see checkApart
+	hopeful  bool          // ids that are there already are not expected, and end the transaction
 }
 
 // newInsertion looks up what the jobs need to be stored. It must not be called while a connection is held.

@@ -238,7 +238,11 @@ func TestDeskPlans(t *testing.T) {
 		`insert into {s}.message (sink, key, letters, since_at, due_at)
 		select 'mail', g::text, 1, now(), now() + interval '1 hour' from generate_series(1, 20000) g`,
 		`insert into {s}.alert (letter, sink, message) select id, 'mail', row_number() over () from {s}.letter limit 20000`,
-		`vacuum analyze {s}.letter`, `vacuum analyze {s}.alert`, `vacuum analyze {s}.message`)
+		`insert into {s}.audit (who, door, action, subject, "from", "to", why, outcome)
+		select 'ann', 'cli', 'switch', 'kind k' || g % 100, '', '', '', '' from generate_series(1, 20000) g`,
+		`insert into {s}.name (text) select 'k' || g from generate_series(1, 100) g`,
+		`insert into {s}.switch (what, name, value) select 'kind', id, false from {s}.name where text like 'k%' limit 10`,
+		`vacuum analyze {s}.audit`, `vacuum analyze {s}.letter`, `vacuum analyze {s}.alert`, `vacuum analyze {s}.message`)
 	slots, err := s.currentSlots(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -265,6 +269,7 @@ func TestDeskPlans(t *testing.T) {
 		"delete jobs":      {d.deleteJobs, "using job_pkey"},
 		"clear ready":      {s.clearText(clearReady, slots), "using job_ready"},
 		"clear scheduled":  {s.clearText(clearScheduled, slots), "using job_due"},
+		"who has switched": {d.selectSettings, "using audit_subject"},
 		"attempts cleared": {s.clearText(clearReady, slots), "using attempt_pkey"},
 	} {
 		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "using letter_status", "using letter_time")

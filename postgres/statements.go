@@ -76,6 +76,7 @@ type slotTexts struct {
 	selectKnown              string
 	insertUnique             string
 	insertUniqueNow          string
+	selectAccepted, mayRead  string
 	settleDone, insertEnded  string // insertEnded is "" without a table to write to
 }
 
@@ -91,12 +92,14 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 			"{known}", t.each(knownTerm, ""),
 			"{or}", t.each(orTerm, ""),
 			"{insert}", insertFull,
+			"{accepted}", t.each(acceptedTerm, ""), "{readable}", strings.ReplaceAll(t.each(readableTerm, ""), "{s}", "{l}"),
 			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
 		).Replace(template))
 	}
 	out := slotTexts{
 		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$11")),
 		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), settleDone: fill(settleForgotten),
+		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}
 	if len(t.live) > 0 {
 		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)

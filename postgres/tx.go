@@ -44,8 +44,11 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	if err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", err)
 	}
-	in.notify, in.alone = true, true
+	in.notify, in.alone, in.guest = true, true, true
 	if err := in.run(ctx, t.tx); err != nil {
+		return nil, fmt.Errorf("enqueue in transaction: %w", err)
+	}
+	if err := in.checkRepeats(ctx, t.tx); err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", err)
 	}
 	return in.results, nil

@@ -48,12 +48,19 @@ func checkJobs(jobs []pawl.NewJob) error {
 // insertJobs stores jobs that were checked. Result i belongs to job i; those whose id or unique key is taken are left
 // out.
 func insertJobs(ctx context.Context, x execer, jobs []pawl.NewJob, at int64) ([]pawl.Enqueued, error) {
-	in := insertion{x: x, at: at, jobs: jobs, results: make([]pawl.Enqueued, len(jobs)), rows: make([]int, 0, len(jobs))}
+	return newInsertion(x, jobs, at).store(ctx)
+}
+
+func newInsertion(x execer, jobs []pawl.NewJob, at int64) *insertion {
+	return &insertion{x: x, at: at, jobs: jobs, results: make([]pawl.Enqueued, len(jobs)), rows: make([]int, 0, len(jobs))}
+}
+
+func (in *insertion) store(ctx context.Context) ([]pawl.Enqueued, error) {
 	if err := in.admit(ctx); err != nil {
 		return nil, err
 	}
 	if len(in.rows) == 0 {
-		return in.results, nil
+		return in.results, in.checkRepeats(ctx, 0)
 	}
 	base, err := in.takeSeq(ctx)
 	if err != nil {
@@ -62,7 +69,7 @@ func insertJobs(ctx context.Context, x execer, jobs []pawl.NewJob, at int64) ([]
 	stored := int64(0)
 	for start := 0; start < len(in.rows); {
 		n := rowsAtOnce(len(in.rows) - start)
-		some, err := change(ctx, x, insertHead+strings.Repeat(insertRow+",", n-1)+insertRow+insertTail, in.args(start, n, base)...)
+		some, err := change(ctx, in.x, insertHead+strings.Repeat(insertRow+",", n-1)+insertRow+insertTail, in.args(start, n, base)...)
 		if err != nil {
 			return nil, fmt.Errorf("insert jobs: %w", err)
 		}
@@ -70,6 +77,11 @@ func insertJobs(ctx context.Context, x execer, jobs []pawl.NewJob, at int64) ([]
 	}
 	if stored < int64(len(in.rows)) {
 		if err := in.markRepeated(ctx, base); err != nil {
+			return nil, err
+		}
+	}
+	if stored < int64(len(in.jobs)) {
+		if err := in.checkRepeats(ctx, base); err != nil {
 			return nil, err
 		}
 	}
@@ -87,6 +99,7 @@ type insertion struct {
 	results []pawl.Enqueued
 	rows    []int // indices of the jobs that are to be inserted
 	lined   bool  // some of them stand in line
+	strict  bool  // an id that was accepted for another job is refused
 }
 
 // admit picks the jobs to insert: all but those whose unique key is held. Ids that are taken show when inserting.

@@ -24,7 +24,8 @@ where rowid > ?1 and envelope is not null order by rowid limit ?2`
 	walkJobs = `select seq, id, coalesce(letter, x''), kind, queue, enqueued_at, envelope from pawl_job
 where seq > ?1 order by seq limit ?2`
 
-	eraseLetter   = `update pawl_letter set erased_at = coalesce(erased_at, ?2) where id = ?1`
+	eraseLetter = `update pawl_letter set erased_at = coalesce(erased_at, ?2) where id = ?1
+and (erased_at is null or ?3 and message <> '` + desk.ErasedText + `')`
 	eraseWords    = `update pawl_letter set message = '` + desk.ErasedText + `', note = '', tags = '[]' where id = ?1`
 	eraseEvidence = `update pawl_evidence set envelope = ?2, detail = ?3, history = ?4 where letter = ?1`
 	eraseDone     = `update pawl_done set envelope = ?2 where id = ?1`
@@ -97,22 +98,26 @@ func (z *erasing) run(ctx context.Context) error {
 	return z.letters(ctx, z.began)
 }
 
+// eraseOne erases one, and counts it unless another erase was faster. It may be called again with counts as they were.
+type eraseOne func(ctx context.Context, w *writer, c carried, done *pawl.Erased) error
+
 // write erases some in a transaction, with the counts in the trail.
-func (z *erasing) write(ctx context.Context, some []carried, one func(context.Context, *writer, carried) error) error {
+func (z *erasing) write(ctx context.Context, some []carried, one eraseOne) error {
 	if z.DryRun {
 		return nil
 	}
-	line := z.audit
+	line, done := z.audit, z.done
 	err := z.store.write(ctx, func(ctx context.Context, w *writer) (err error) {
+		done = z.done
 		if _, err := w.conn.ExecContext(ctx, "pragma secure_delete = on"); err != nil {
 			return err
 		}
 		for _, c := range some {
 			if err == nil {
-				err = one(ctx, w, c)
+				err = one(ctx, w, c, &done)
 			}
 		}
-		entry := desk.EraseEntry(z.Erase, z.done)
+		entry := desk.EraseEntry(z.Erase, done)
 		switch {
 		case err != nil:
 		case z.audit == 0:
@@ -126,7 +131,7 @@ func (z *erasing) write(ctx context.Context, some []carried, one func(context.Co
 		return err
 	})
 	if err == nil {
-		z.audit = line
+		z.audit, z.done = line, done
 	}
 	return err
 }
@@ -167,34 +172,39 @@ func (z *erasing) letters(ctx context.Context, since int64) error {
 	}
 	return walk(ctx, z, []byte{}, walkLetters, []any{z.Texts, since}, scan, func(some []carried) error {
 		var fresh []carried
-		before := z.done
 		for _, c := range some {
 			switch {
 			case z.seen[c.ID]:
 			case c.before:
 				z.done.Before++
+			case z.DryRun:
+				z.countLetter(&z.done, c)
 			default:
-				z.done.Letters++
-				desk.Sample(&z.done, "letter", c.ID, c.Kind, c.enqueuedAt)
 				fresh = append(fresh, c)
 			}
 			z.seen[c.ID] = true
 		}
-		err := z.write(ctx, fresh, z.eraseLetter)
-		if err != nil {
-			z.done = before
-		}
-		return err
+		return z.write(ctx, fresh, z.eraseLetter)
 	})
 }
 
-func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried) error {
+func (z *erasing) countLetter(done *pawl.Erased, c carried) {
+	done.Letters++
+	desk.Sample(done, "letter", c.ID, c.Kind, c.enqueuedAt)
+}
+
+func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried, done *pawl.Erased) error {
 	letter, found, err := selectOne(ctx, w, func(rows *sql.Rows) (l pawl.DeadLetter, err error) {
 		return l, rows.Scan(&l.Detail, jsonColumn{&l.History}, &l.Envelope)
 	}, `select detail, history, envelope from pawl_evidence where letter = ?`, c.ID[:])
 	if err != nil || !found {
 		return err
 	}
+	if n, err := change(ctx, w, eraseLetter, c.ID[:], z.began, z.Texts); err != nil || n == 0 {
+		done.Before++ // another erase was faster
+		return err
+	}
+	z.countLetter(done, c)
 	if z.Texts {
 		letter.Detail, letter.History = "", desk.EraseHistory(letter.History)
 		if _, err := w.ExecContext(ctx, eraseWords, c.ID[:]); err != nil {
@@ -206,10 +216,7 @@ func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried) error {
 		return err
 	}
 	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.queue, z.Texts, time.UnixMilli(z.began))
-	if _, err := w.ExecContext(ctx, eraseEvidence, c.ID[:], left, letter.Detail, history); err != nil {
-		return err
-	}
-	_, err = w.ExecContext(ctx, eraseLetter, c.ID[:], z.began)
+	_, err = w.ExecContext(ctx, eraseEvidence, c.ID[:], left, letter.Detail, history)
 	return err
 }
 
@@ -257,31 +264,38 @@ func (z *erasing) unfinished(ctx context.Context) error {
 func (z *erasing) finished(ctx context.Context) error {
 	return walk(ctx, z, int64(-1<<62), walkDone, nil, z.job, func(some []carried) error {
 		var fresh []carried
-		before := z.done
 		for _, c := range some {
 			switch {
 			case c.before:
 				z.done.Before++
-				continue
-			case !z.removed[c.Job]:
-				z.done.History++
-				desk.Sample(&z.done, "finished job", c.Job, c.Kind, c.enqueuedAt)
+			case z.DryRun:
+				z.countFinished(&z.done, c)
+			default:
+				fresh = append(fresh, c)
 			}
-			fresh = append(fresh, c)
 		}
-		err := z.write(ctx, fresh, z.eraseFinished)
-		if err != nil {
-			z.done = before
-		}
-		return err
+		return z.write(ctx, fresh, z.eraseFinished)
 	})
 }
 
-func (z *erasing) eraseFinished(ctx context.Context, w *writer, c carried) error {
+// countFinished counts a finished job, but not one that was counted when it was removed.
+func (z *erasing) countFinished(done *pawl.Erased, c carried) {
+	if !z.removed[c.Job] {
+		done.History++
+		desk.Sample(done, "finished job", c.Job, c.Kind, c.enqueuedAt)
+	}
+}
+
+func (z *erasing) eraseFinished(ctx context.Context, w *writer, c carried, done *pawl.Erased) error {
 	stored, found, err := selectOne(ctx, w, scanValue[[]byte], `select envelope from pawl_done where id = ? and envelope is not null`, c.Job[:])
 	if err != nil || !found {
 		return err
 	}
+	if desk.IsErased(stored, z.Texts) { // another erase was faster
+		done.Before++
+		return nil
+	}
+	z.countFinished(done, c)
 	left, key := desk.EraseEnvelope(stored, c.Job, c.Kind, c.queue, z.Texts, time.UnixMilli(z.began))
 	if _, err := w.ExecContext(ctx, eraseDone, c.Job[:], left); err != nil {
 		return err

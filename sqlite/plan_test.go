@@ -242,6 +242,7 @@ func TestAlertAndAuditPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPlan(t, "audit of a subject", plan(t, s, query, args...), "pawl_audit_subject (subject=?)", sorts)
+	checkPlan(t, "who has switched", plan(t, s, selectSettings, 1), "pawl_audit_subject (subject=?)", sorts, "SCAN pawl_audit", "SCAN a")
 	query, args, _, err = auditQuery(pawl.AuditFilter{}, pawl.Page{})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	err := t.store.checkLibrary(ctx, t.tx)
 	var results []pawl.Enqueued
 	if err == nil {
-		results, err = insertJobs(ctx, t.tx, jobs, now())
+		results, err = enqueueJobs(ctx, t.tx, jobs, now())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", explainTx(err))

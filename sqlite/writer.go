@@ -253,7 +253,7 @@ func (w *writer) runGroup(ctx context.Context, group []*call) error {
 		}
 	}
 	if len(jobs) > 0 {
-		results, err := insertJobs(ctx, w, jobs, now())
+		results, err := enqueueJobs(ctx, w, jobs, now())
 		if err != nil {
 			return err
 		}

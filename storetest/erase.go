@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"strings"
+	"sync"
 
 	"github.com/pawljobs/pawl"
 )
@@ -18,6 +19,7 @@ func erasePromises() []promise {
 		{name: "what has not ended is left, or removed where that is asked", check: erasedUnfinished},
 		{name: "a dry run changes nothing, nor does another number than was expected", check: erasedDry},
 		{name: "an erase is one line in the trail, which does not say what was looked for", check: eraseAudited},
+		{name: "what several erase at once is counted by one", check: erasedAtOnce},
 		{name: "what does not decode is erased too", check: erasedUndecodable},
 		{name: "an erased job holds its key no more", check: erasedKey},
 	}
@@ -225,4 +227,34 @@ func erasedKey(f *fixture) {
 	f.erase(pawl.Erase{Text: "Person"})
 	f.enqueue(f.jobOf(workKind, pawl.Policy{}, `{}`, key))
 	f.claimOne(session)
+}
+
+func erasedAtOnce(f *fixture) {
+	const each, erasers = 30, 4
+	session, other := f.host("a"), f.elsewhere()
+	for _, texts := range []bool{false, true} {
+		for range each {
+			f.person(session)
+		}
+		counts := make([]pawl.Erased, erasers)
+		errs := make([]error, erasers)
+		var group sync.WaitGroup
+		for i := range erasers {
+			s := []Store{f.store, other.store}[i%2]
+			group.Go(func() {
+				counts[i], errs[i] = s.EraseArgs(f.ctx, pawl.Erase{Kind: workKind, Texts: texts, By: operator("request 7")})
+			})
+		}
+		group.Wait()
+		f.allOK("erase", errs, nil)
+		var sum pawl.Erased
+		for _, one := range counts {
+			sum.Letters, sum.History = sum.Letters+one.Letters, sum.History+one.History
+		}
+		want := each
+		if texts {
+			want = 2 * each // the texts of those before too
+		}
+		f.equal("counted", sum, pawl.Erased{Letters: want, History: 2 * want}) // dead jobs are history too
+	}
 }

@@ -72,6 +72,7 @@ func groups() []group {
 		{"IDs", idPromises()},
 		{"Unique", uniquePromises()},
 		{"Unique ends", keyEndPromises()},
+		{"Other jobs", otherJobPromises()},
 		{"Lines", linePromises()},
 		{"Limits", limitPromises()},
 		{"Payload", payloadPromises()},
