@@ -25,7 +25,8 @@ func (d *dispatch) refuse(field string, value any, rule string) {
 }
 
 // WithID brings the job's own id. Enqueueing an id again stores nothing and reports Repeated, for as long as the job
-// lives and 24 hours after its end: so an enqueue whose outcome is unknown can simply be repeated.
+// lives and 24 hours after its end: so an enqueue whose outcome is unknown can simply be repeated. With another kind or other
+// args it is no repeat, and refused: ErrConflict.
 func WithID(id ID) Option {
 	return func(d *dispatch) {
 		if id.IsZero() {
