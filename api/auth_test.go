@@ -187,6 +187,16 @@ func TestHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := w.ask(api.RoleOperator, "POST", "/api/v1/jobs", `{"kind":"a","args":{"to":"ada@example.org"}}`).object(t)["id"]
+	claimed, err := w.store.Claim(t.Context(), pawl.ClaimRequest{Session: session, Queues: []string{"2-default"}, Kinds: []string{"a"}, Max: 1})
+	if err != nil || len(claimed.Jobs) != 1 {
+		t.Fatal(claimed, err)
+	}
+	held := claimed.Jobs[0].Reservation
+	if _, err := w.store.Beat(t.Context(), session, pawl.Beat{
+		Held: []pawl.Reservation{held}, Progress: []pawl.Progress{{Reservation: held, Percent: 50, Note: "writes to ada@example.org"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	w.ask(api.RoleOperator, "POST", "/api/v1/dead/note", `{"ids":["`+ids[0].String()+`"],"note":"asked ada@example.org"}`)
 	args := `{"to":"ada@example.org"}`
 	w.ask(api.RoleOperator, "POST", "/api/v1/schedules", `{"name":"nightly","spec":"1h","kind":"mail.v1","args":`+args+`}`)

@@ -32,7 +32,7 @@ func hideStatus(s *ops.Status) {
 		s.Failures.Groups[i].Message = hidden(s.Failures.Groups[i].Message)
 	}
 	for i, t := range s.Troubles {
-		if t.What == ops.OpenFailures || t.What == ops.AlertsLate {
+		if t.What == ops.OpenFailures || t.What == ops.AlertsLate || t.What == ops.ScheduleStuck {
 			s.Troubles[i].Text = mask
 		}
 	}

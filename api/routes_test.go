@@ -244,3 +244,18 @@ func (w world) fits(d description, name string, answer reply) {
 		w.Error(wrong)
 	}
 }
+
+// What a route says is the most that it takes is the most that it takes.
+func TestCallsAboutManyAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	many := strings.Repeat("{},", 1000) + "{}"
+	for path, name := range map[string]string{"/dead": "letters", "/dead/moves": "moves"} {
+		for _, list := range []string{many, ""} {
+			p := w.refused(w.ask(api.RoleAdmin, "POST", "/api/v1"+path, `{"`+name+`":[`+list+`]}`), http.StatusBadRequest, "invalid")
+			if p["field"] != name {
+				t.Errorf("%s: refused for %v", path, p["field"])
+			}
+		}
+	}
+}

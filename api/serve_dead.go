@@ -268,11 +268,17 @@ func (h *Handler) forgetSink(ctx context.Context, c call, in sinkAct) (sinkForgo
 }
 
 func (h *Handler) recordDeaths(ctx context.Context, _ call, in recording) (recorded, error) {
+	if err := fewEnough("letters", len(in.Letters)); err != nil {
+		return recorded{}, err
+	}
 	done, err := h.store.RecordDeaths(ctx, wire.Each(in.Letters, wire.Death.Read))
 	return recorded{wire.Each(done, func(r pawl.Recorded) wire.Recorded { return wire.Recorded(r) })}, err
 }
 
 func (h *Handler) moveLetters(ctx context.Context, c call, in moving) (results, error) {
+	if err := fewEnough("moves", len(in.Moves)); err != nil {
+		return results{}, err
+	}
 	moves := make([]pawl.Move, len(in.Moves))
 	for i, m := range in.Moves {
 		moves[i] = m.Read()

@@ -124,10 +124,16 @@ func fewEnough(field string, n int) error {
 	return nil
 }
 
-func (h *Handler) jobs(ctx context.Context, _ call, in jobsQuery) (jobPage, error) {
+func (h *Handler) jobs(ctx context.Context, c call, in jobsQuery) (jobPage, error) {
 	filter := pawl.JobFilter{State: pawl.JobState(in.State), Kind: in.Kind, Queue: in.Queue, Since: in.Since}
 	page, err := h.store.Jobs(ctx, filter, in.page())
-	return jobPage{wire.Each(page.Jobs, wire.JobOf), wire.Text(page.Next)}, err
+	out := jobPage{wire.Each(page.Jobs, wire.JobOf), wire.Text(page.Next)}
+	if c.hide {
+		for i := range out.Jobs {
+			out.Jobs[i].Progress = hidden(out.Jobs[i].Progress)
+		}
+	}
+	return out, err
 }
 
 func (h *Handler) job(ctx context.Context, c call, in jobQuery) (jobDetail, error) {

@@ -120,6 +120,8 @@ func openSteps(command string, l pawl.DeadLetter) []string {
 func neverAgain(l pawl.DeadLetter) string {
 	envelope, err := pawl.DecodeEnvelope(l.Envelope)
 	switch {
+	case len(l.Envelope) == 0: // hidden from this token, perhaps: a redrive says itself what is wrong
+		return ""
 	case err != nil || l.Reason == pawl.ReasonSignature:
 		return "What is stored of it cannot be trusted, so it cannot be run again."
 	case envelope.Policy.Redrive == pawl.RedriveNever:

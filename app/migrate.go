@@ -65,6 +65,9 @@ transaction. The store is not connected to: its URL only says which engine, and 
 		if err != nil {
 			return err
 		}
+		if at.Engine == config.Remote {
+			return notOwn(at)
+		}
 		var statements string
 		if at.Engine == config.Postgres {
 			statements, err = postgres.MigrationSQL(settings.Picked().Schema, from)

@@ -26,7 +26,7 @@ type far struct {
 	tokens map[api.Role]string
 }
 
-func setupFar(t *testing.T) far {
+func setupFar(t *testing.T, changes ...func(*api.Config)) far {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Config{})
@@ -40,6 +40,9 @@ func setupFar(t *testing.T) far {
 	})
 	f := far{t, s, nil, "sqlite:" + path, map[api.Role]string{}}
 	config := api.Config{Logger: slog.New(slog.DiscardHandler)}
+	for _, change := range changes {
+		change(&config)
+	}
 	for _, role := range []api.Role{api.RoleEnqueue, api.RoleViewer, api.RoleOperator, api.RoleAdmin} {
 		secret, token, err := api.NewToken("the-"+string(role), role)
 		if err != nil {
@@ -307,5 +310,16 @@ func TestDrainOfTheServerItself(t *testing.T) {
 	_, talk, code := f.pawl(api.RoleOperator, server.URL, "host", "drain", "far-1", "--watch", "--reason", "x")
 	if code != 1 || !strings.Contains(talk, "is asked to end") || !strings.Contains(talk, "whether host far-1 (session 1) has left cannot be seen: ") {
 		t.Errorf("status %d, and it says %q", code, talk)
+	}
+}
+
+// What is hidden from a viewer is not said to be damaged, or gone.
+func TestHiddenFromAViewer(t *testing.T) {
+	t.Parallel()
+	f := setupFar(t, func(c *api.Config) { c.HideFromViewers = true })
+	letter := f.die(1)[0].String()
+	out, talk, code := f.pawl(api.RoleViewer, f.server.URL, "dead", "show", letter)
+	if code != exitOK || strings.Contains(out, "cannot be trusted") || !strings.Contains(out, "dead redrive "+letter) {
+		t.Errorf("status %d\n%s%s", code, out, talk)
 	}
 }

@@ -41,7 +41,7 @@ func (p *program) printVersion() error {
 			Platform string `json:"platform"`
 		}{version, text(commit), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
 	}
-	p.printer.line("pawl ", version, " ", runtime.Version(), " ", runtime.GOOS, "/", runtime.GOARCH)
+	p.printer.line(p.title(), " ", version, " ", runtime.Version(), " ", runtime.GOOS, "/", runtime.GOARCH)
 	return nil
 }
 

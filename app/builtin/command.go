@@ -39,7 +39,7 @@ func (a *CommandRunArgs) UnmarshalJSON(text []byte) error {
 type Command struct {
 	// Run is the program, as an absolute path, and its arguments. No shell sees them.
 	Run []string
-	// Args is how many arguments a job may add at the end.
+	// Args is how many arguments a job may add at the end; none to a batch file of Windows.
 	Args int
 	// Dir is the working folder, absolute. Default: the system's folder for temporary files.
 	Dir string
@@ -71,6 +71,8 @@ func (c Command) Check() error {
 		return &pawl.FieldError{Field: "run", Value: "[]", Rule: "must name a program"}
 	case !filepath.IsAbs(c.Run[0]):
 		return &pawl.FieldError{Field: "run", Value: c.Run[0], Rule: "must begin with the absolute path of a program"}
+	case c.Args > 0 && isBatch(c.Run[0]):
+		return &pawl.FieldError{Field: "args", Value: c.Args, Rule: "must be 0 for a batch file: Windows has a shell read its arguments"}
 	case c.Dir != "" && !filepath.IsAbs(c.Dir):
 		return &pawl.FieldError{Field: "dir", Value: c.Dir, Rule: "must be an absolute path"}
 	case c.Args < 0 || c.Args > mostArgs:
@@ -91,6 +93,15 @@ func (c Command) Check() error {
 		}
 	}
 	return nil
+}
+
+// isBatch reports that Windows hands a program to cmd.exe, which takes what stands in arguments for commands.
+func isBatch(program string) bool {
+	switch strings.ToLower(filepath.Ext(strings.TrimRight(program, ". "))) {
+	case ".bat", ".cmd":
+		return true
+	}
+	return false
 }
 
 // Commands handles CommandRun.

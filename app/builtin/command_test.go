@@ -193,10 +193,11 @@ func TestCommandsAreChecked(t *testing.T) {
 	for field, c := range map[string]builtin.Command{
 		"run": {}, "dir": {Run: []string{"/x"}, Dir: "y"}, "args": {Run: []string{"/x"}, Args: 101}, "timeout": {Run: []string{"/x"}, Timeout: -1},
 		"max output": {Run: []string{"/x"}, MaxOutput: 1 << 20}, "permanent": {Run: []string{"/x"}, Permanent: []int{0}},
-		"env": {Run: []string{"/x"}, Env: map[string]string{"A=B": "c"}},
+		"env":  {Run: []string{"/x"}, Env: map[string]string{"A=B": "c"}},
+		"Args": {Run: []string{"/x.bat"}, Args: 1}, "aRgs": {Run: []string{"/x.CMD. "}, Args: 1},
 	} {
 		var fault *pawl.FieldError
-		if err := c.Check(); !errors.As(err, &fault) || fault.Field != field {
+		if err := c.Check(); !errors.As(err, &fault) || fault.Field != strings.ToLower(field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -192,6 +192,8 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 		"a header's line end":   {public, `{"url": "https://x/", "headers": {"X": "a\r\nY: b"}}`, "without control characters"},
 		"a header's name":       {public, `{"url": "https://x/", "headers": {"X: y\r\nZ": "a"}}`, "letters, digits and hyphens"},
 		"a header twice":        {public, `{"url": "https://x/", "headers": {"X-A": "a", "x-a": "b"}}`, "must be stated once"},
+		"an address unlike":     {builtin.Targets{Hosts: []string{"[::1]:*"}, HTTP: true}, `{"url": "http://[::2]:PORT/"}`, "not among those"},
+		"an address at length":  {builtin.Targets{Hosts: []string{"[0:0:0:0:0:0:0:1]:*"}, HTTP: true}, `{"url": "http://[::1]:PORT/"}`, "is not a public one"},
 		"two bodies":            {public, `{"url": "https://x/", "body": "a", "json": 1}`, "must not be given with json"},
 	} {
 		var args builtin.HTTPRequestArgs

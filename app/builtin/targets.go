@@ -48,6 +48,9 @@ func parsePattern(text string) (pattern, error) {
 	}
 	host, sub := strings.CutPrefix(host, "*.")
 	host = strings.TrimSuffix(host, ".")
+	if addr, err := netip.ParseAddr(host); err == nil && !sub {
+		host = addr.Unmap().String() // as the target's is written
+	}
 	if host == "" || !isAddress(host) && strings.ContainsFunc(host, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_')
 	}) {
