@@ -79,8 +79,12 @@ func (a *attempt) run() {
 	if timeout <= 0 {
 		timeout = pawl.DefaultPolicy().Timeout
 	}
-	ctx, job := a.open(timeout)
-	if ctx == nil {
+	ctx, job, late := a.open(timeout)
+	switch {
+	case late:
+		a.unstarted()
+		return
+	case ctx == nil:
 		a.drop()
 		return
 	}
@@ -88,21 +92,25 @@ func (a *attempt) run() {
 	a.host.mux.Run(ctx, job, a.returned)
 }
 
-// open makes the attempt's Job and starts its timeout; nil when it must not run any more.
-func (a *attempt) open(timeout time.Duration) (context.Context, *pawl.Job) {
+// open makes the attempt's Job and starts its timeout; nil when it must not run any more. It is late when the grace of a
+// shutdown is over: nobody would cancel its handler.
+func (a *attempt) open(timeout time.Duration) (ctx context.Context, job *pawl.Job, late bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.phase != claimed || a.lost || a.host.base.Err() != nil {
-		return nil, nil
+		return nil, nil, false
+	}
+	if a.host.graceOver.Load() {
+		return nil, nil, true
 	}
 	a.started = time.Now()
 	a.deadline = a.started.Add(timeout)
-	ctx, job, stop, end := pawl.NewJobContext(a.host.handlers, a.info(), operations{a}, a.log, a.deadline)
-	a.ctx, a.stop, a.end = ctx, stop, end
+	ctx, job, a.stop, a.end = pawl.NewJobContext(a.host.handlers, a.info(), operations{a}, a.log, a.deadline)
+	a.ctx = ctx
 	a.phase = running
 	a.host.counters.running.Add(1)
 	a.timer = time.AfterFunc(timeout, a.expire)
-	return ctx, job
+	return ctx, job, false
 }
 
 func (a *attempt) info() pawl.JobInfo {

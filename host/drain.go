@@ -65,8 +65,9 @@ func (h *Host) drain() error {
 	return h.leave(begun)
 }
 
-// cancelAll cancels the handlers whose grace is over.
+// cancelAll cancels the handlers whose grace is over, and lets none begin any more.
 func (h *Host) cancelAll() {
+	h.graceOver.Store(true)
 	for _, a := range h.held.all(func(*attempt) bool { return true }) {
 		a.interrupt(pawl.ErrShutdown)
 	}

@@ -331,6 +331,31 @@ func TestClaimThatIsAnsweredTooLate(t *testing.T) {
 	})
 }
 
+// A start mark that is written when the grace is over: the handler, which nobody would cancel any more, is not begun, and
+// the job, of which nothing has run, is given back. It would end as one whose outcome is unknown.
+func TestStartMarkThatComesTooLate(t *testing.T) {
+	virtual(t, func(w *world) {
+		store := storetest.Fail(w.store)
+		store.Hook("Start", func(_ context.Context, call func() error) error {
+			err := call()
+			time.Sleep(20 * time.Second)
+			return err
+		})
+		w.config.Drain = host.Drain{Handler: 10 * time.Second, Server: 40 * time.Second, Host: 50 * time.Second}
+		pawl.Handle(w.mux, once, func(context.Context, workArgs) error {
+			t.Error("a handler was begun after the grace")
+			time.Sleep(time.Hour)
+			return nil
+		})
+		id := w.putOf(once, 1, pawl.Timeout(2*time.Hour))
+		h := w.startOn(store)
+		w.pass(time.Second)
+		h.clean()
+		j := w.look(id)
+		w.equal("given back", words(j.claim.Attempt, j.claim.Requeues, j.claim.Started, j.session), "0 0 false 0")
+	})
+}
+
 // A quiet host finishes what runs and takes nothing more.
 func TestQuiet(t *testing.T) {
 	virtual(t, func(w *world) {

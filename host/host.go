@@ -61,6 +61,8 @@ type Host struct {
 	sweptAt  atomic.Int64 // the activity when a sweep found that nothing was due
 	draining atomic.Bool
 
+	graceOver atomic.Bool // handlers are being cancelled, and none begins
+
 	quiet   chan struct{} // closed by Quiet
 	quietly sync.Once
 	drained chan struct{} // closed when an operator asks for a drain
