@@ -163,18 +163,16 @@ func (h *Home) writeFile(ctx context.Context, f func(ctx context.Context, tx Tx)
 		return err
 	}
 	defer func() { err = errors.Join(err, rolledBack(conn.Close())) }()
-	if _, err := conn.ExecContext(ctx, "begin immediate"); err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	err = f(ctx, conn)
-	if err == nil {
+	if _, err = conn.ExecContext(ctx, "begin immediate"); err != nil {
+		err = fmt.Errorf("begin: %w", err) // a ctx that ends just then has drivers say so of a transaction that was begun
+	} else if err = f(ctx, conn); err == nil {
 		if _, err = conn.ExecContext(ctx, "commit"); err == nil {
 			return nil
 		}
 	}
 	_, rollback := conn.ExecContext(context.WithoutCancel(ctx), "rollback")
 	if rollback != nil && strings.Contains(rollback.Error(), "no transaction is active") {
-		rollback = nil // some errors, such as that of a full disk, have SQLite roll back by itself
+		rollback = nil // it was not begun; or SQLite has rolled it back by itself, as it does when the disk is full
 	}
 	return errors.Join(err, rollback)
 }
