@@ -201,9 +201,19 @@ func (l *lane) rest(ctx context.Context) {
 	}
 }
 
-// lookout asks in growing intervals whether a message has come.
+// lookout asks in growing intervals whether a message has come, until it is told.
 func (l *lane) lookout(ctx context.Context) {
-	for pause := soon; pause < l.config.Poll && wait(ctx, pause); pause *= 2 {
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	for pause := soon; pause < l.config.Poll; pause *= 2 {
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.woken:
+			return
+		case <-timer.C:
+		}
 		select {
 		case <-l.written:
 			pause = soon
