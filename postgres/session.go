@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -141,8 +144,8 @@ func (b *beating) writeProgress() {
 	var ids idList
 	var claims []int64
 	var texts []string
-	for reservation, text := range latest {
-		ids, claims, texts = append(ids, reservation.ID), append(claims, int64(reservation.Token)), append(texts, text)
+	for _, reservation := range slices.SortedFunc(maps.Keys(latest), byID) {
+		ids, claims, texts = append(ids, reservation.ID), append(claims, int64(reservation.Token)), append(texts, latest[reservation])
 	}
 	b.batch.Queue(b.store.sql.writeProgress, b.session, ids, claims, texts)
 }
@@ -188,6 +191,12 @@ func (b *beating) reconcile() {
 		})
 		return err
 	})
+}
+
+// byID is the order in which rows of jobs are locked, whatever is done to them: statements that lock some of the same then
+// wait for each other, and never crosswise.
+func byID(a, b pawl.Reservation) int {
+	return cmp.Or(bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(a.Token, b.Token))
 }
 
 func reservationLists(reservations []pawl.Reservation) (ids idList, claims []int64) {

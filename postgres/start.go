@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,8 +56,8 @@ func (s *Store) Condemn(ctx context.Context, session pawl.SessionID, deaths []pa
 	}
 	var once []pawl.Reservation
 	var letters []string
-	for reservation, letter := range latest {
-		once, letters = append(once, reservation), append(letters, letter)
+	for _, reservation := range slices.SortedFunc(maps.Keys(latest), byID) {
+		once, letters = append(once, reservation), append(letters, latest[reservation])
 	}
 	answers, err := s.fenced(ctx, s.sql.writeVerdicts, session, once, letters)
 	if err != nil {
@@ -75,12 +77,13 @@ func (s *Store) Condemn(ctx context.Context, session pawl.SessionID, deaths []pa
 	return results, nil
 }
 
-// fenced runs a statement that returns the ids of the reservations that it worked for. The others are lost.
+// fenced runs a statement that returns the ids of the reservations that it worked for. The others are lost. Arguments beside the
+// reservations are in the order of their ids.
 func (s *Store) fenced(ctx context.Context, statement string, session pawl.SessionID, reservations []pawl.Reservation, more ...any) ([]error, error) {
 	if len(reservations) == 0 {
 		return nil, nil
 	}
-	ids, claims := reservationLists(reservations)
+	ids, claims := reservationLists(slices.SortedFunc(slices.Values(reservations), byID))
 	args := append([]any{int64(session), ids, claims}, more...)
 	there := make(map[pawl.ID]bool, len(ids))
 	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
