@@ -15,7 +15,8 @@ import (
 
 // Who holds a job is in no index, so that claims are cheap. What an ended session held is found by walking the index of
 // ready jobs from its start, a stretch at a time; reserved jobs are at the front of their queues, so they come first. Then
-// comes what is due in the schedule: jobs may have been claimed where they stood there.
+// comes what is due in the schedule: jobs may have been claimed where they stood there. They were due then; by a clock that was
+// set back since, they may not be now, so it is looked an hour ahead.
 const (
 	selectEnded = `select id, name, beat_at, suspects, closed, coalesce(scan_queue, 0), coalesce(scan_seq, 0), scan_at from {s}.session
 where ended_at is not null and not scanned order by id limit 1 for update skip locked`
@@ -30,7 +31,8 @@ union all
 select count(*)::int, 0, null, null, null from stretch`
 
 	selectStanding = `with stretch as materialized (
-  select queue, seq, run_at, id, holder from {s}.job where run_at <= now() and (run_at, seq) > ($2, $3) order by run_at, seq limit $4
+  select queue, seq, run_at, id, holder from {s}.job where run_at <= now() + interval '1 hour' and (run_at, seq) > ($2, $3)
+  order by run_at, seq limit $4
 )
 (select queue, seq, run_at, id, true from stretch where holder = $1 order by run_at, seq limit $5)
 union all

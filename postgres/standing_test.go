@@ -122,6 +122,40 @@ func TestBacklogIsClaimedWhereItStands(t *testing.T) {
 	}
 }
 
+// What a dead host holds of a backlog is found, too, when the server's clock was set back since it was claimed.
+func TestStandingJobsAreRecoveredAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	const jobs = 10
+	store := stand(openFresh(t, storetest.Options{}).(inSchema))
+	session, other := openSession(t, store), openSession(t, store)
+	batch := make([]pawl.NewJob, jobs)
+	for i := range batch {
+		batch[i] = newJob(t, store)
+		batch[i].Delay = time.Minute
+	}
+	put(t, store, batch...)
+	backdate(t, store.inSchema, 2*time.Minute)
+	if claimed := claimNext(t, store, session, jobs); len(claimed.Jobs) != jobs {
+		t.Fatalf("%d jobs were claimed of %d", len(claimed.Jobs), jobs)
+	}
+	backdate(t, store.inSchema, -30*time.Minute)
+	seen, err := store.Beat(t.Context(), other, pawl.Beat{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := pawl.SweepReport{More: true}
+	recovered := 0
+	for dead := seen.Others; report.More || report.Recovered > 0; dead = nil {
+		if report, err = store.Sweep(t.Context(), pawl.SweepRequest{Session: other, Dead: dead}); err != nil {
+			t.Fatal(err)
+		}
+		recovered += report.Recovered
+	}
+	if recovered != jobs {
+		t.Errorf("%d jobs were recovered of %d", recovered, jobs)
+	}
+}
+
 // A sweep leaves a backlog to claims while they take it about as fast, and takes it up again when they do not.
 func TestSweepLeavesABacklogToFastClaims(t *testing.T) {
 	t.Parallel()
