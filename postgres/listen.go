@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 const (
@@ -37,6 +39,7 @@ func (s *Store) startWaking(url string) error {
 // listen keeps a connection that hears notifications, a fresh one whenever it was lost, until the store is closed.
 // While there is none, whoever waits is woken to look.
 func (s *Store) listen(config *pgx.ConnConfig) {
+	silence := trouble.New(s.config.Logger, "notifications of new jobs are not heard; looking for them until they are")
 	for failures := 1; s.background.Err() == nil; failures++ {
 		deaf, heard := context.WithCancel(s.background)
 		polls := make(chan struct{})
@@ -44,15 +47,17 @@ func (s *Store) listen(config *pgx.ConnConfig) {
 			defer close(polls)
 			s.pollUntil(deaf)
 		}()
-		err := s.hear(config, func() { heard(); failures = 0 })
+		err := s.hear(config, func() {
+			heard()
+			failures = 0
+			silence.Over()
+		})
 		heard()
 		<-polls
 		if s.background.Err() != nil {
 			return
 		}
-		if failures <= 1 {
-			s.config.Logger.Warn("notifications of new jobs are not heard; looking for them until they are", "error", err)
-		}
+		silence.Report(err)
 		wait(s.background, reconnectWait(failures))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -198,5 +199,33 @@ func TestLastNotification(t *testing.T) {
 			got += len(jobs)
 		}
 		group.Wait()
+	}
+}
+
+// A connection for notifications that is lost again and again is told of once, not each time.
+func TestListenerThatIsLostAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	store := openIn(t, server(t), postgres.Config{Schema: freshSchema(t), Logger: slog.New(log)})
+	conn := beside(t, store.url)
+	killed := map[int]bool{}
+	for deadline := time.Now().Add(patience); len(killed) < 6; {
+		listening(t, store, 1)
+		var pid int
+		err := conn.QueryRow(t.Context(), `select max(pid) from pg_stat_activity where application_name = 'pawl listen ' || $1 and state = 'idle'`,
+			postgres.ChannelOf(store.config.Schema)).Scan(&pid)
+		if err != nil || killed[pid] {
+			if time.Now().After(deadline) {
+				t.Fatalf("it does not listen again: process %d, error %v", pid, err)
+			}
+			continue // it is on its way
+		}
+		killed[pid] = true
+		if _, err := conn.Exec(t.Context(), `select pg_terminate_backend($1)`, pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if warnings := log.at(slog.LevelWarn); len(warnings) != 1 {
+		t.Errorf("it is told %d times:\n%s", len(warnings), log)
 	}
 }

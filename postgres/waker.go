@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/trouble"
 )
 
 // waker tells those who wait that a job may have become ready: commits of this process at once, those of others when
@@ -108,6 +109,7 @@ const notify = `select pg_notify($1, ''), set_config('synchronous_commit', 'off'
 // notifyOthers sends one notification for all commits since the last one, until the store is closed.
 func (s *Store) notifyOthers() {
 	failures := 0
+	untold := trouble.New(s.config.Logger, "other hosts cannot be notified of new jobs; they find them by looking")
 	for {
 		select {
 		case <-s.waker.unsent:
@@ -124,11 +126,12 @@ func (s *Store) notifyOthers() {
 			poke(s.waker.unsent)
 			failures++
 			pause = reconnectWait(failures)
-			if failures == 1 && s.background.Err() == nil {
-				s.config.Logger.Warn("other hosts cannot be notified of new jobs; they find them by looking", "error", err)
+			if s.background.Err() == nil {
+				untold.Report(err)
 			}
 		} else {
 			failures = 0
+			untold.Over()
 		}
 		wait(s.background, pause)
 	}
