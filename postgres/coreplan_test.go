@@ -60,7 +60,7 @@ func checkHostPlans(t *testing.T, s *Store) {
 	} {
 		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "Hash", "hashed", "Merge")
 	}
-	for _, text := range []string{slots.texts.insertUnique, slots.texts.insertUniqueNow} {
+	for _, text := range []string{slots.texts.insertUnique, slots.texts.insertUniqueNow, slots.texts.insertUniqueOne} {
 		plan := hostPlan(t, s, text) // what is hashed are the few whose keys are held
 		for _, index := range []string{"job_key", "key_pkey", "job_pkey", "done_1_pkey"} {
 			checkPlan(t, "unique", plan, "using "+index, "Seq Scan", "Hash ", "Merge")

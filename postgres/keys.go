@@ -56,6 +56,18 @@ select u.id, u.holder, known.living is not null from held u left join lateral (
   on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at
 )` + knownUnique
 
+	// The same for one job.
+	insertUniqueOne = `with held as materialized (
+  select j.id from {s}.job j where j.ukey = $6 and (j.flags & 16 = 0 or j.holder is null)
+  union all
+  select k.job_id from {s}.key k where k.hash = $6 and k.until_at > now() limit 1
+), stored as (
+  insert into {s}.job (id, queue, kind, flags, envelope, ukey)
+  select $1::uuid, $2::int, $3::int, $4::smallint, $5::bytea, $6::uuid where not exists (select 1 from held)
+)
+select u.id, u.holder, known.living is not null from (select $1::uuid as id, id as holder from held) u left join lateral (
+  select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true`
+
 	// The same where all jobs are ready at once, and none of their keys counts for a period.
 	insertUniqueNow = heldUnique + `, stored as (
   insert into {s}.job (id, queue, kind, flags, envelope, ukey)

@@ -76,6 +76,7 @@ type slotTexts struct {
 	selectKnown              string
 	insertUnique             string
 	insertUniqueNow          string
+	insertUniqueOne          string
 	selectAccepted, mayRead  string
 	settleDone, insertEnded  string // insertEnded is "" without a table to write to
 }
@@ -98,7 +99,7 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 	}
 	out := slotTexts{
 		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$11")),
-		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), settleDone: fill(settleForgotten),
+		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settleDone: fill(settleForgotten),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}
 	if len(t.live) > 0 {

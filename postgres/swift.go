@@ -45,7 +45,7 @@ func (in *insertion) insertSwiftly(ctx context.Context, x execer.Execer) error {
 		case len(in.jobs) == 1:
 			steps = append(steps, step{SQL: in.slots.texts.refuseOne, Args: []any{[16]byte(in.jobs[0].ID)}})
 		default:
-			steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: insert.Args[:1]})
+			steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: []any{in.ids(start)}})
 		}
 	}
 	if in.notify {
@@ -55,6 +55,16 @@ func (in *insertion) insertSwiftly(ctx context.Context, x execer.Execer) error {
 		return fmt.Errorf("insert unique jobs: %w", err)
 	}
 	return nil
+}
+
+// ids are those of the jobs that one statement stores, from one of them on.
+func (in *insertion) ids(from int) idList {
+	part := in.jobs[from:min(from+insertBatch, len(in.jobs))]
+	ids := make(idList, len(part))
+	for i := range part {
+		ids[i] = part[i].ID
+	}
+	return ids
 }
 
 // allNow reports whether the jobs have nothing but plain columns and keys that count as long as they live.
@@ -73,6 +83,11 @@ func (in *insertion) unique(from, to int, now bool) step {
 	rows := make([]int, 0, to-from)
 	for i := from; i < to; i++ {
 		rows = append(rows, i)
+	}
+	if job := &in.jobs[from]; now && to == from+1 && !in.keys[from].IsZero() {
+		return step{SQL: in.slots.texts.insertUniqueOne, Args: []any{
+			[16]byte(job.ID), in.queues[from], in.kinds[from], flagsOf(job), job.Envelope, [16]byte(in.keys[from]),
+		}}
 	}
 	if now {
 		return step{SQL: in.slots.texts.insertUniqueNow, Args: append(in.plainArgs(rows), in.keys[from:to])}
