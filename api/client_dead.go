@@ -96,12 +96,7 @@ func (c *Client) EraseArgs(ctx context.Context, e pawl.Erase) (pawl.Erased, erro
 	answer, err := send(ctx, c, eraseRoute, erasing{
 		e.IDs, e.CorrelationID, e.Tag, e.Kind, e.Text, e.Texts, e.Unfinished, e.Expect, e.DryRun, act,
 	})
-	return pawl.Erased{
-		Letters: answer.Letters, History: answer.History, Removed: answer.Removed, Stopping: answer.Stopping, Left: answer.Left,
-		Before: answer.Before, Sample: wire.Each(answer.Sample, func(i erasedItem) pawl.ErasedItem {
-			return pawl.ErasedItem{What: i.What, ID: i.ID, Kind: i.Kind, At: i.At.Time()}
-		}), Residue: string(answer.Residue),
-	}, err
+	return answer.Read(), err
 }
 
 // Audit is pawl.DeadLetters.Audit.

@@ -7,7 +7,10 @@ import (
 	"github.com/pawljobs/pawl/internal/wire"
 )
 
-type filter = wire.Filter
+type (
+	filter = wire.Filter
+	erased = wire.Erased
+)
 
 type lettersQuery struct {
 	filter
@@ -147,24 +150,6 @@ type erasing struct {
 	Expect        int       `json:"expect,omitempty" doc:"do nothing unless there are so many"`
 	DryRun        bool      `json:"dry_run,omitempty" doc:"count, and change nothing"`
 	acting
-}
-
-type erased struct {
-	Letters  int          `json:"letters" doc:"erased"`
-	History  int          `json:"history" doc:"finished jobs, erased"`
-	Removed  int          `json:"removed" doc:"jobs that had not ended, removed and erased"`
-	Stopping int          `json:"stopping" doc:"jobs that run, asked to stop: erase them again"`
-	Left     int          `json:"left" doc:"jobs that have not ended, left as they are"`
-	Before   int          `json:"before" doc:"letters and finished jobs that had been erased already"`
-	Sample   []erasedItem `json:"sample" doc:"some of what is, or was, erased"`
-	Residue  wire.Text    `json:"residue" doc:"where the bytes may still lie for a while"`
-}
-
-type erasedItem struct {
-	What string     `json:"what" doc:"letter, finished job or job"`
-	ID   pawl.ID    `json:"id" doc:"its id"`
-	Kind string     `json:"kind" doc:"of the job"`
-	At   wire.Stamp `json:"at" doc:"of its enqueue"`
 }
 
 type recording struct {

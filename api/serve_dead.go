@@ -229,11 +229,7 @@ func (h *Handler) eraseArgs(ctx context.Context, c call, in erasing) (erased, er
 		IDs: in.IDs, CorrelationID: in.CorrelationID, Tag: in.Tag, Kind: in.Kind, Text: in.Text, By: c.by(in.acting),
 		Texts: in.Texts, Unfinished: in.Unfinished, Expect: in.Expect, DryRun: in.DryRun,
 	})
-	return erased{
-		done.Letters, done.History, done.Removed, done.Stopping, done.Left, done.Before,
-		wire.Each(done.Sample, func(i pawl.ErasedItem) erasedItem { return erasedItem{i.What, i.ID, i.Kind, wire.Stamp(i.At)} }),
-		wire.Text(done.Residue),
-	}, err
+	return wire.ErasedOf(done), err
 }
 
 func (h *Handler) audit(ctx context.Context, c call, in auditQuery) (auditPage, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -56,8 +57,16 @@ The audit trail says that args were erased, by whom and how many, and not which 
 
 // erasedView is what an erase prints.
 type erasedView struct {
-	pawl.Erased
+	wire.Erased
 	DryRun bool `json:"dry_run"`
+}
+
+// ofBoth is what is erased: jobs, letters or both.
+func ofBoth(n int) string {
+	if n == 1 {
+		return "1 job or letter"
+	}
+	return fmt.Sprintf("%d jobs and letters", n)
 }
 
 func (p *program) eraseArgs(ctx context.Context, s store, e pawl.Erase, sure confirming) error {
@@ -72,15 +81,18 @@ func (p *program) eraseArgs(ctx context.Context, s store, e pawl.Erase, sure con
 		for _, item := range found.Sample[:min(sampleSize, len(found.Sample))] {
 			sample = append(sample, fmt.Sprintf("%s %s  %s", item.What, item.ID, item.Kind))
 		}
-		if err := p.confirm(sure, fmt.Sprintf("erase the args of %s for good", count(found.All(), "job or letter")), sample); err != nil {
+		if err := p.confirm(sure, fmt.Sprintf("erase the args of %s for good", ofBoth(found.All())), sample); err != nil {
 			return err
+		}
+		if !sure.yes {
+			e.Expect = found.All() // the yes was to these
 		}
 		if found, err = s.EraseArgs(ctx, e); err != nil {
 			return err
 		}
 	}
 	if p.json {
-		return p.printer.object(erasedView{found, sure.dryRun})
+		return p.printer.object(erasedView{wire.ErasedOf(found), sure.dryRun})
 	}
 	verb := "Erased"
 	if sure.dryRun {

@@ -79,6 +79,9 @@ func (p *program) pruneLetters(ctx context.Context, s store, filter pawl.LetterF
 		if err := p.confirm(sure, fmt.Sprintf("remove %s for good", count(report.Letters, "letter")), sample); err != nil {
 			return err
 		}
+		if !sure.yes {
+			o.Expect = report.Letters // the yes was to these
+		}
 		if report, err = desk.Prune(ctx, filter, o); err != nil {
 			return err
 		}

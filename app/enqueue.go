@@ -27,7 +27,7 @@ type newJob struct {
 	timeout    time.Duration
 	retryFor   time.Duration
 	retryUntil time.Time
-	correlation,
+	correlation, ordering, limit,
 	uniqueWaiting, uniqueUnfinished, uniqueFor string
 	tags      []string
 	redrive   pawl.RedriveRule
@@ -70,6 +70,8 @@ func (p *program) jobEnqueue() *cobra.Command {
 	flags.StringVar(&job.uniqueWaiting, "unique-while-waiting", "", "not while a job with this `KEY` waits")
 	flags.StringVar(&job.uniqueUnfinished, "unique-unfinished", "", "not while a job with this `KEY` waits or runs")
 	flags.StringVar(&job.uniqueFor, "unique-for", "", "not within a period of a job with this key: `DURATION=KEY`")
+	flags.StringVar(&job.ordering, "ordering-key", "", "jobs with this `KEY` run one at a time, in the order of their enqueue")
+	flags.StringVar(&job.limit, "limit-key", "", "the `KEY` that its kind's limit per key counts by")
 	addFlag(flags, &job.redrive, "redrive", "RULE", "who may redrive it when it has died: any, one-by-one or never", parseRule)
 	flags.BoolVar(&job.startsOff, "starts-off", false, "it runs only while its kind is switched on")
 	flags.BoolVar(&job.create, "create", false, "make the store where it is not there; pawl.db in the current folder needs no leave")
@@ -109,6 +111,8 @@ func (j newJob) options(changed func(flag string) bool) ([]pawl.Option, error) {
 	add("retry-for", func() pawl.Option { return pawl.RetryFor(j.retryFor) })
 	add("retry-until", func() pawl.Option { return pawl.RetryUntil(j.retryUntil) })
 	add("correlation-id", func() pawl.Option { return pawl.CorrelationID(j.correlation) })
+	add("ordering-key", func() pawl.Option { return pawl.OrderingKey(j.ordering) })
+	add("limit-key", func() pawl.Option { return pawl.LimitKey(j.limit) })
 	add("tag", func() pawl.Option { return pawl.Tags(j.tags...) })
 	add("unique-while-waiting", func() pawl.Option { return pawl.UniqueWhileWaiting(j.uniqueWaiting) })
 	add("unique-unfinished", func() pawl.Option { return pawl.UniqueWhileUnfinished(j.uniqueUnfinished) })
@@ -155,6 +159,9 @@ func (p *program) enqueue(ctx context.Context, kind string, j newJob, changed fu
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	results, err := s.Enqueue(ctx, []pawl.NewJob{made})
+	if errors.Is(err, pawl.ErrConflict) || errors.Is(err, pawl.ErrInvalid) {
+		return fmt.Errorf("enqueue %s: %w", kind, err)
+	}
 	if err != nil {
 		return fmt.Errorf("enqueue %s: %w (if you repeat it, add --id %s: then it is stored once)", kind, err, made.ID)
 	}
