@@ -71,7 +71,8 @@ func benchDrain(b *testing.B, box *business, target store) (drain, direct time.D
 	g := &gate{store: target, closed: make(chan struct{}), open: make(chan struct{})}
 	g.left.Store(part)
 	began := time.Now()
-	stop := start(b, box.dispatcher(b, target, func(c *outbox.DispatcherConfig) { c.Keep = 0 }, g))
+	d := box.dispatcher(b, target, func(c *outbox.DispatcherConfig) { c.Keep = 0 }, g)
+	stop := start(b, d)
 	for i := range parts {
 		<-g.closed
 		drain += time.Since(began)
@@ -90,7 +91,7 @@ func benchDrain(b *testing.B, box *business, target store) (drain, direct time.D
 		began = time.Now()
 		g.open <- struct{}{}
 	}
-	box.empty(b)
+	until(b, "all is dispatched", func() bool { return d.Counts().Dispatched == backlog })
 	drain += time.Since(began)
 	stop()
 	return drain, direct

@@ -29,7 +29,7 @@ func (l *lane) hand(ctx context.Context, b batch) *sending {
 		switch {
 		case r.isPast(l.config.Tries):
 			r.fate, r.err = fateDead, r.lastWords(l.config.Tries)
-		case r.open():
+		case r.fate == fateUnknown:
 			ready = append(ready, r)
 		}
 	}
@@ -78,22 +78,21 @@ func (r *row) lastWords(tries int) error {
 // errVanished is what a message dies of that dispatchers did not survive.
 var errVanished = errors.New("its dispatchers vanished")
 
-// open makes the job of a message; false when that cannot be.
-func (r *row) open() bool {
+// open makes the job of a message, or says why that cannot be.
+func (r *row) open() {
 	job, envelope, err := pawl.DecodeJob(r.envelope)
 	if err == nil && envelope.ID != r.id {
 		err = &pawl.PoisonError{Reason: pawl.ReasonUndecodable, Err: fmt.Errorf("the envelope in message %s is of job %s", r.id, envelope.ID)}
 	}
 	if err != nil {
 		r.fate, r.err = fateRefused, err
-		return false
+		return
 	}
 	r.job = job
 	r.job.RunAt, r.job.Delay = r.runAt, r.delay
 	if envelope.Policy.RetryFor > 0 {
 		r.job.EnqueuedAt = r.createdAt // what counts for it is when it was written
 	}
-	return true
 }
 
 // sending is the handing in of one batch.

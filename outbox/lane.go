@@ -135,6 +135,9 @@ func (l *lane) claim(ctx context.Context) (batch, error) {
 		l.after = b.rows[len(b.rows)-1].seq
 	}
 	b.claimed = began
+	for _, r := range b.rows { // while the batch before is handed in
+		r.open()
+	}
 	return b, nil
 }
 
