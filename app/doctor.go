@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/app/internal/config"
+	"github.com/pawljobs/pawl/internal/reach"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
@@ -263,7 +264,7 @@ func (d *doctor) sinks(ctx context.Context) {
 	errs := make([]error, len(names))
 	var dials sync.WaitGroup
 	for i, name := range names {
-		dials.Go(func() { errs[i] = reach(ctx, sinkAddress(d.settings.Sinks[name])) })
+		dials.Go(func() { errs[i] = connect(ctx, d.settings.Sinks[name]) })
 	}
 	dials.Wait()
 	for i, name := range names {
@@ -291,11 +292,15 @@ func sinkAddress(s config.Sink) string {
 	return net.JoinHostPort(target.Hostname(), port)
 }
 
-// reach connects and hangs up.
-func reach(ctx context.Context, address string) error {
+// connect does so as the sink would, and hangs up.
+func connect(ctx context.Context, s config.Sink) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	dialer := &net.Dialer{}
+	if s.URL != "" && !s.AllowPrivate {
+		dialer.Control = reach.PublicOnly
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", sinkAddress(s))
 	if err != nil {
 		return err
 	}

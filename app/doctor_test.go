@@ -77,13 +77,17 @@ func TestDoctorReachesSinks(t *testing.T) {
 	}
 	d := &doctor{settings: &config.Settings{Sinks: map[string]config.Sink{
 		"mail": {Addr: listener.Addr().String()},
-		"chat": {URL: config.Secret("http://" + listener.Addr().String() + "/hook?token=hidden")},
+		"chat": {URL: config.Secret("http://" + listener.Addr().String() + "/hook?token=hidden"), AllowPrivate: true},
+		"shut": {URL: config.Secret("http://" + listener.Addr().String() + "/hook?token=hidden")},
 	}}}
 	d.sinks(t.Context())
 	for _, check := range []string{"sink mail", "sink chat"} {
 		if f := d.found(check); f.Grade != pawl.GradeFine || f.Text == "" {
 			t.Errorf("%s is %s: %s", check, f.Grade, f.Text)
 		}
+	}
+	if f := d.found("sink shut"); f.Grade != pawl.GradeFault || !strings.Contains(f.Text, "is not a public one") {
+		t.Errorf("a sink that refuses its own target is %s: %s", f.Grade, f.Text)
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
