@@ -13,7 +13,8 @@ import (
 	"github.com/pawljobs/pawl/internal/page"
 )
 
-// groupStretch is how many letters are read in one step of a grouping.
+// groupStretch is how many letters are read in one step of a grouping, each as some 40 bytes. A text is looked for in four times as
+// many.
 const groupStretch = 50_000
 
 const (
@@ -64,7 +65,7 @@ func (q letterQuery) tally(ctx context.Context, x execer, tally *desk.Tally, str
 	case err != nil:
 		return err
 	case many:
-		return q.tallyTable(ctx, x, tally, stretch)
+		return q.tallyTable(ctx, x, tally, 4*stretch)
 	case q.index == jobIndex || len(q.rest().terms) > 0: // few
 		query, args := q.matching(asText, false)
 		_, err := tallyPart(ctx, x, tally, query, args, 0)
@@ -84,24 +85,32 @@ func (q letterQuery) tally(ctx context.Context, x execer, tally *desk.Tally, str
 	}
 }
 
-// tallyTable goes through the whole table for a text, from one id to another. The index of the evidence has the ids of letters
-// and nothing else, so it tells soonest how far to go.
+// tallyTable goes through the whole table for a text, at once or from one id to another. The index of the evidence has the ids of
+// letters and nothing else, so it tells soonest how many there are and how far to go.
 func (q letterQuery) tallyTable(ctx context.Context, x execer, tally *desk.Tally, stretch int) error {
-	from := []byte{}
-	for {
-		to, more, err := selectOne(ctx, x, scanValue[[]byte], nextLetters, from, stretch)
-		if err != nil {
-			return err
+	left, _, err := selectOne(ctx, x, scanValue[int], countLetters)
+	if err != nil {
+		return err
+	}
+	for from := []byte{}; ; left -= stretch {
+		var to []byte
+		if left > stretch {
+			if to, _, err = selectOne(ctx, x, scanValue[[]byte], nextLetters, from, stretch); err != nil {
+				return err
+			}
 		}
 		query, args := q.stretchOfTable(from, to)
-		if _, err := tallyPart(ctx, x, tally, query, args, 0); err != nil || !more {
+		if _, err := tallyPart(ctx, x, tally, query, args, 0); err != nil || to == nil {
 			return err
 		}
 		from = to
 	}
 }
 
-const nextLetters = `select letter from pawl_evidence where letter >= ? order by letter limit 1 offset ?`
+const (
+	countLetters = `select count(*) from pawl_evidence`
+	nextLetters  = `select letter from pawl_evidence where letter >= ? order by letter limit 1 offset ?`
+)
 
 // stretchOfTable is the query of the letters from an id to before another; nil is no end.
 func (q letterQuery) stretchOfTable(from, to []byte) (query string, args []any) {

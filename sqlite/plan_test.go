@@ -187,6 +187,7 @@ func TestGroupPlans(t *testing.T) {
 		query, args := text.stretchOfTable([]byte{1}, to)
 		checkPlan(t, "text", plan(t, s, query, args...), "SEARCH l USING PRIMARY KEY (id>?", sorts)
 	}
+	checkPlan(t, "letters", plan(t, s, countLetters), "COVERING INDEX sqlite_autoindex_pawl_evidence_1")
 	checkPlan(t, "end of a stretch", plan(t, s, nextLetters, []byte{1}, 7), "COVERING INDEX sqlite_autoindex_pawl_evidence_1 (letter>?)", sorts)
 	checkPlan(t, "first", plan(t, s, firstGroup, "1-"), "SEARCH pawl_letter USING COVERING INDEX pawl_letter_group (fingerprint>?", sorts)
 	checkPlan(t, "next", plan(t, s, nextGroup, "1-"), "SEARCH pawl_letter USING COVERING INDEX pawl_letter_group (fingerprint>?", sorts)
