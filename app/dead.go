@@ -121,7 +121,7 @@ func letterListing(showStatus bool, none string) listing[pawl.DeadLetter] {
 			{head: "DIED", cell: func(l pawl.DeadLetter) string { return moment(l.DeadAt) }, piped: true},
 			{head: "DIED", cell: func(l pawl.DeadLetter) string { return age(time.Since(l.DeadAt)) + " ago" }, seen: true},
 			{head: "KIND", cell: func(l pawl.DeadLetter) string { return l.Kind }, width: 28},
-			{head: "QUEUE", cell: func(l pawl.DeadLetter) string { return l.Queue }, width: 16},
+			{head: "QUEUE", cell: func(l pawl.DeadLetter) string { return l.Queue }, width: 16, spare: true},
 			{head: "CLASS", cell: func(l pawl.DeadLetter) string { return l.Class.String() }, piped: true},
 			{head: "REASON", cell: func(l pawl.DeadLetter) string { return string(l.Reason) }},
 			{head: "TRIES", cell: func(l pawl.DeadLetter) string { return fmt.Sprint(l.Attempts) }, piped: true},

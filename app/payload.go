@@ -77,5 +77,5 @@ func (p *printer) attempts(history []pawl.AttemptRecord) {
 		}
 	}
 	p.line()
-	p.table([]string{"ATTEMPT", "STARTED", "TOOK", "ENDING", "HOST", "ERROR"}, rows)
+	p.table([]tableColumn{{head: "ATTEMPT"}, {head: "STARTED"}, {head: "TOOK"}, {head: "ENDING"}, {head: "HOST", flexible: true}, {head: "ERROR"}}, rows)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -24,13 +25,16 @@ const (
 	modeJSON
 )
 
+// assumedWidth is how many characters a line of a terminal has that does not say.
+const assumedWidth = 100
+
 // printer writes data to standard output in the form that was asked for, and talk beside it.
 type printer struct {
 	out   *bufio.Writer
 	talk  io.Writer
 	mode  mode
 	color bool
-	width int // characters in a line of the terminal; 0: not known
+	width int // characters in a line of the terminal; 0: as long as it takes
 }
 
 func newPrinter(p *program) *printer {
@@ -49,6 +53,9 @@ func newPrinter(p *program) *printer {
 	made.width, _ = strconv.Atoi(p.env("COLUMNS"))
 	if file, ok := p.out.(*os.File); ok && terminal && made.width <= 0 {
 		made.width = terminalWidth(file)
+	}
+	if made.width <= 0 && made.mode == modeTable {
+		made.width = assumedWidth
 	}
 	made.color = terminal && made.mode == modeTable && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
 	return made
@@ -104,8 +111,10 @@ func (p *printer) style(style, text string) string {
 type column[T any] struct {
 	head string
 	cell func(T) string
-	// width cuts the cell on a terminal; 0 leaves it whole.
+	// width cuts the cell on a terminal, and further where the line has no room for the table; 0 leaves it whole.
 	width int
+	// spare columns are left out of a table for which the line has no room.
+	spare bool
 	// piped leaves the column out of tables on a terminal, where room is short; seen leaves it out of pipes.
 	piped, seen bool
 }
@@ -147,19 +156,20 @@ func printList[T any](p *printer, l listing[T], rows iter.Seq2[T, error]) (int, 
 	case count == 0 && l.none != "":
 		p.say("%s", l.none)
 	case p.mode == modeTable:
-		p.table(l.heads(), table)
+		p.table(l.shown(), table)
 	}
 	return count, nil
 }
 
-func (l listing[T]) heads() []string {
-	var heads []string
+// shown are the columns of a table.
+func (l listing[T]) shown() []tableColumn {
+	var shown []tableColumn
 	for _, c := range l.columns {
 		if !c.piped {
-			heads = append(heads, c.head)
+			shown = append(shown, tableColumn{head: c.head, flexible: c.width > 0, spare: c.spare})
 		}
 	}
-	return heads
+	return shown
 }
 
 func (l listing[T]) cells(row T, terminal bool) []string {
@@ -177,39 +187,93 @@ func (l listing[T]) cells(row T, terminal bool) []string {
 	return cells
 }
 
-// narrowest is the least room that a table's last column is given.
-const narrowest = 24
+// tableColumn is a column of a table, and what may be done to it where the line has no room.
+type tableColumn struct {
+	head            string
+	width           int
+	flexible, spare bool
+}
+
+const (
+	narrowest = 24 // the least room that a table's last column is given
+	squeezed  = 10 // and that a column before it is cut to
+)
 
 // table prints aligned columns, the last one cut to what is left of the line. Widths are counted in characters.
-func (p *printer) table(heads []string, rows [][]string) {
-	widths := make([]int, len(heads))
-	for _, row := range append([][]string{heads}, rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	last := len(heads) - 1
-	room := p.width
-	for _, width := range widths[:last] {
-		room -= width + 2
-	}
+func (p *printer) table(columns []tableColumn, rows [][]string) {
+	columns, rows = p.fit(columns, rows)
+	last := len(columns) - 1
 	print := func(row []string, style string) {
-		if p.width > 0 {
-			row[last] = cut(row[last], max(room, narrowest))
-		}
 		var b strings.Builder
 		for i, cell := range row {
+			cell = cut(cell, columns[i].width)
 			b.WriteString(cell)
 			if i < last {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+				b.WriteString(strings.Repeat(" ", columns[i].width-utf8.RuneCountInString(cell)+2))
 			}
 		}
 		p.line(p.style(style, strings.TrimRight(b.String(), " ")))
+	}
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = c.head
 	}
 	print(heads, styleBold)
 	for _, row := range rows {
 		print(row, "")
 	}
+}
+
+// fit says how wide columns are: as their cells, unless the line is too short for that. Then spare ones are left out, and the widest
+// of those that may be cut lose a character each until the last one has enough.
+func (p *printer) fit(columns []tableColumn, rows [][]string) ([]tableColumn, [][]string) {
+	for i := range columns {
+		columns[i].width = utf8.RuneCountInString(columns[i].head)
+		for _, row := range rows {
+			columns[i].width = max(columns[i].width, utf8.RuneCountInString(row[i]))
+		}
+	}
+	if p.width <= 0 {
+		return columns, rows
+	}
+	for i := 0; i < len(columns)-1; i++ {
+		if columns[i].spare && p.missing(columns) > 0 {
+			columns = slices.Delete(columns, i, i+1)
+			for n := range rows {
+				rows[n] = slices.Delete(rows[n], i, i+1)
+			}
+			i--
+		}
+	}
+	last := len(columns) - 1
+	for p.missing(columns) > 0 {
+		widest := -1
+		for i, c := range columns[:last] {
+			if c.flexible && c.width > squeezed && (widest < 0 || c.width > columns[widest].width) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		columns[widest].width--
+	}
+	columns[last].width = min(columns[last].width, max(p.room(columns), narrowest))
+	return columns, rows
+}
+
+// room is what is left of the line for the last column.
+func (p *printer) room(columns []tableColumn) int {
+	room := p.width
+	for _, c := range columns[:len(columns)-1] {
+		room -= c.width + 2
+	}
+	return room
+}
+
+// missing is how much room the last column lacks.
+func (p *printer) missing(columns []tableColumn) int {
+	return min(columns[len(columns)-1].width, narrowest) - p.room(columns)
 }
 
 // field prints "Name   value" in a column of its own; further lines of the value are indented to it. An empty value
