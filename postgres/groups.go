@@ -15,7 +15,7 @@ import (
 
 const (
 	// The groups of what {where} picks, with how many died in each minute and when the first of them did.
-	selectGroups = `select fingerprint, array_agg((extract(epoch from first) * 1000)::bigint), array_agg(deaths), max(last), now() from (
+	selectGroups = `select fingerprint, array_agg((date_part('epoch', first) * 1000)::bigint), array_agg(deaths), max(last), now() from (
   select fingerprint, count(*) as deaths, min(dead_at) as first, max(dead_at) as last from {s}.letter{where}
   group by fingerprint, date_bin('1 minute', dead_at, 'epoch'::timestamptz)) m
 group by fingerprint`
@@ -47,7 +47,7 @@ func (s *Store) LetterGroups(ctx context.Context, filter pawl.LetterFilter, limi
 	if err != nil {
 		return out, err
 	}
-	err = s.view(ctx, func(ctx context.Context, q querier) (err error) {
+	err = s.viewLetters(ctx, list, func(ctx context.Context, q querier) (err error) {
 		out, err = s.readGroups(ctx, q, list, filter, limit)
 		return err
 	})

@@ -69,7 +69,7 @@ func (s *Store) Letters(ctx context.Context, filter pawl.LetterFilter, p pawl.Pa
 		return pawl.LetterPage{}, err
 	}
 	var out pawl.LetterPage
-	err = s.view(ctx, func(ctx context.Context, q querier) error {
+	err = s.viewLetters(ctx, list.letterQuery, func(ctx context.Context, q querier) error {
 		letters, err := s.listLetters(ctx, q, list, limit+1)
 		out.Letters, out.Next = page.Cut(letters, limit, page.Letters, func(l pawl.DeadLetter) page.Cursor {
 			return page.Cursor{At: l.DeadAt.UnixMicro(), ID: l.ID}
@@ -175,7 +175,7 @@ func (s *Store) CountLetters(ctx context.Context, filter pawl.LetterFilter) (n i
 		return 0, err
 	}
 	c := list.all()
-	err = s.view(ctx, func(ctx context.Context, q querier) error {
+	err = s.viewLetters(ctx, list, func(ctx context.Context, q querier) error {
 		n, _, err = selectOne(ctx, q, scanValue[int], s.schema.text(numbered("select count(*) from {s}.letter"+c.where())), c.args...)
 		return err
 	})

@@ -125,8 +125,14 @@ func hostPlan(t testing.TB, s *Store, statement string) string {
 // viewPlan is how an operator's query goes about it.
 func viewPlan(t testing.TB, s *Store, query string, args ...any) string {
 	t.Helper()
+	return letterPlan(t, s, letterQuery{}, query, args...)
+}
+
+// letterPlan is how a query of what a filter picks goes about it.
+func letterPlan(t testing.TB, s *Store, q letterQuery, query string, args ...any) string {
+	t.Helper()
 	var plan []string
-	err := s.view(t.Context(), func(ctx context.Context, q querier) (err error) {
+	err := s.viewLetters(t.Context(), q, func(ctx context.Context, q querier) (err error) {
 		plan, err = selectRows(ctx, q, scanValue[string], "explain (costs off) "+query, args...)
 		return err
 	})
@@ -193,7 +199,7 @@ func TestLetterPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := rare.sorted(50)
-	checkPlan(t, "rare text", viewPlan(t, s, s.schema.text(all.text), all.args...), "Seq Scan on letter", "letter_time")
+	checkPlan(t, "rare text", letterPlan(t, s, rare.letterQuery, s.schema.text(all.text), all.args...), "Seq Scan on letter", "letter_time")
 }
 
 // Groups are counted in one pass without sorting the letters, and each one's newest letter is found where it ends.
@@ -210,7 +216,7 @@ func TestGroupPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		groups := q.groups()
-		plan := viewPlan(t, s, s.schema.text(groups.text), groups.args...)
+		plan := letterPlan(t, s, q, s.schema.text(groups.text), groups.args...)
 		checkPlan(t, name, plan, "Group Key: letter.fingerprint", "Sort Key: letter.")
 		newest := q.newest([]pawl.LetterGroup{{Fingerprint: "1-7", LastSeen: time.Now()}})
 		checkPlan(t, name+", newest", viewPlan(t, s, s.schema.text(newest.text), newest.args...), "using letter_group", "Seq Scan")

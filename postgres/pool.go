@@ -134,12 +134,10 @@ func (s *Store) view(ctx context.Context, f func(ctx context.Context, q querier)
 	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 		return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-			settings := readMuch
 			if !s.pooler {
-				settings = planAsUsual + "; " + settings
-			}
-			if _, err := tx.Exec(ctx, settings, pgx.QueryExecModeSimpleProtocol); err != nil {
-				return err
+				if _, err := tx.Exec(ctx, planAsUsual, pgx.QueryExecModeSimpleProtocol); err != nil {
+					return err
+				}
 			}
 			return f(ctx, tx)
 		})
@@ -148,11 +146,6 @@ func (s *Store) view(ctx context.Context, f func(ctx context.Context, q querier)
 
 const planAsUsual = `set local plan_cache_mode = auto; set local enable_seqscan = on; set local enable_bitmapscan = on;
 set local enable_hashjoin = on; set local enable_mergejoin = on`
-
-// readMuch is for reads that may go through all letters: in memory rather than by files, and with help where the server has hands
-// free.
-const readMuch = `set local parallel_setup_cost = 100; set local parallel_tuple_cost = 0.001;
-select pg_catalog.set_config('work_mem', greatest(pg_catalog.pg_size_bytes(pg_catalog.current_setting('work_mem')) / 1024, 16384) || 'kB', true)`
 
 // wait pauses; false when ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {
