@@ -61,6 +61,13 @@ func (p *program) listGroups(ctx context.Context, s store, filter pawl.LetterFil
 	return nil
 }
 
+// countedGroup is a group as a line of JSON, which has to say for itself what its counts are of.
+type countedGroup struct {
+	wire.Group
+	From    wire.Stamp `json:"counts_from"`
+	WidthMS int64      `json:"counts_width_ms"`
+}
+
 func groupListing(none string, of pawl.LetterGroups) listing[pawl.LetterGroup] {
 	ago := func(at time.Time) string { return age(time.Since(at)) + " ago" }
 	return listing[pawl.LetterGroup]{
@@ -78,7 +85,9 @@ func groupListing(none string, of pawl.LetterGroups) listing[pawl.LetterGroup] {
 			{head: "RESOLVED BEFORE", cell: func(g pawl.LetterGroup) string { return moment(g.ResolvedAt) }, piped: true},
 			{head: "ERROR", cell: groupError, width: 160, seen: true},
 		},
-		view: func(g pawl.LetterGroup) any { return wire.GroupOf(g) },
+		view: func(g pawl.LetterGroup) any {
+			return countedGroup{wire.GroupOf(g), wire.Stamp(of.From), of.Width.Milliseconds()}
+		},
 		none: none,
 	}
 }

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/api"
@@ -103,21 +105,21 @@ func (p *program) showStatus(s ops.Status) {
 	default:
 		out.line(out.style(styleRed, fmt.Sprintf("Not well, for %d reasons. The first thing to do comes first:", n)))
 	}
-	for _, t := range s.Troubles {
-		p.showTrouble("!", t)
-	}
+	p.showTroubles("!", s.Troubles)
 	if len(s.Notes) > 0 {
 		out.line()
 		out.line(out.style(styleBold, "Good to know"))
 	}
-	for _, t := range s.Notes {
-		p.showTrouble("-", t)
-	}
+	p.showTroubles("-", s.Notes)
 	out.line()
 	out.field("Hosts", p.hostsLine(s.Hosts))
 	p.showQueues(s.Queues)
 	p.showFailures(s)
 	for i, sink := range s.Sinks {
+		if i == atMost {
+			p.more(len(s.Sinks)-i, "sink", "alerts list")
+			break
+		}
 		out.field(first(i, "Alerts"), fmt.Sprintf("%s: %d pending, %d delivered", sink.Name, sink.Pending, sink.Delivered))
 	}
 }
@@ -128,6 +130,46 @@ func first(i int, name string) string {
 		return ""
 	}
 	return name
+}
+
+// atMost is how many of a sort are shown, so that a status stays one screen. Its JSON has all.
+const atMost = 5
+
+// showTroubles shows the first of each sort, which are the worst, and how many there are besides.
+func (p *program) showTroubles(mark string, all []ops.Trouble) {
+	total, seen := map[ops.What]int{}, map[ops.What]int{}
+	for _, t := range all {
+		total[t.What]++
+	}
+	for _, t := range all {
+		seen[t.What]++
+		switch n := seen[t.What]; {
+		case n <= atMost || total[t.What] == atMost+1: // the last one takes no more room than to count it
+			p.showTrouble(mark, t)
+		case n == atMost+1:
+			line := fmt.Sprintf("And %d more of this sort", total[t.What]-atMost)
+			if list := lists[t.What]; list != "" {
+				line += ": " + p.invocation() + " " + list
+			}
+			p.printer.line("  ", mark, " ", line)
+		}
+	}
+}
+
+// lists are where all that a sort of trouble is about can be seen.
+var lists = map[ops.What]string{
+	ops.QueueUnserved: "queue list", ops.NotServed: "queue list", ops.QueueLate: "queue list", ops.QueuePaused: "queue list",
+	ops.KindUnserved: "kind list", ops.KindUnknown: "kind list", ops.KindOff: "kind list", ops.KindNotOn: "kind list",
+	ops.HostSilent: "host list", ops.HostUnsettled: "host list", ops.HostsDrain: "host list",
+	ops.ScheduleStuck: "schedule list", ops.ScheduleLate: "schedule list", ops.ScheduleOverdue: "schedule list",
+	ops.ScheduleUnserved: "schedule list", ops.SchedulePaused: "schedule list", ops.ScheduleUndeclared: "schedule list",
+	ops.SinkUnserved: "alerts list", ops.AlertsLate: "alerts list",
+	ops.OperationPaused: "op list", ops.OperationUnderway: "op list",
+}
+
+// more says how many lines of a field are left out, and where they are.
+func (p *program) more(n int, what, list string) {
+	p.printer.field(" ", fmt.Sprintf("and %s more: %s %s", count(n, what), p.invocation(), list))
 }
 
 func (p *program) showTrouble(mark string, t ops.Trouble) {
@@ -142,8 +184,15 @@ func (p *program) hostsLine(hosts []pawl.HostView) string {
 	return fmt.Sprintf("%d live (%s, %d busy), %d silent, %d draining, %s unsettled", n.Live, count(n.Workers, "worker"), n.Busy, n.Silent, n.Draining, count(n.Unsettled, "attempt"))
 }
 
+// showQueues shows those whose jobs have waited longest, in order of priority.
 func (p *program) showQueues(queues []ops.QueueStatus) {
-	for i, q := range queues {
+	shown := slices.Clone(queues)
+	if len(queues) > atMost+1 {
+		slices.SortStableFunc(shown, func(a, b ops.QueueStatus) int { return cmp.Compare(wire.OldestOf(b), wire.OldestOf(a)) })
+		shown = shown[:atMost]
+		slices.SortFunc(shown, func(a, b ops.QueueStatus) int { return cmp.Compare(a.Queue, b.Queue) })
+	}
+	for i, q := range shown {
 		line := fmt.Sprintf("%s: nothing waits", q.Queue)
 		if len(q.Kinds) > 0 {
 			line = fmt.Sprintf("%s: the oldest job has waited for %s", q.Queue, age(wire.OldestOf(q)))
@@ -153,6 +202,9 @@ func (p *program) showQueues(queues []ops.QueueStatus) {
 			line += ", paused"
 		}
 		p.printer.field(first(i, "Queues"), line)
+	}
+	if rest := len(queues) - len(shown); rest > 0 {
+		p.more(rest, "queue", "queue list")
 	}
 }
 
@@ -166,6 +218,6 @@ func (p *program) showFailures(s ops.Status) {
 		p.printer.field(" ", fmt.Sprintf("%5d  %s  %s: %s", g.Letters, g.Fingerprint, g.Kind, cut(groupError(g), 60)))
 	}
 	if rest := s.Failures.All - len(s.Failures.Groups); rest > 0 {
-		p.printer.field(" ", fmt.Sprintf("and %s more: %s dead groups", count(rest, "group"), p.invocation()))
+		p.more(rest, "group", "dead groups")
 	}
 }

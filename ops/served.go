@@ -103,7 +103,7 @@ func (s *Status) judgeServing(live []pawl.HostView, b switchboard, wait time.Dur
 			}
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(unknown)) {
+	for _, kind := range worstFirst(unknown) {
 		report(unknown[kind], KindUnserved, kind, "jobs of kind %s wait for %s, and no live host that serves their queue has registered it",
 			kind, span(unknown[kind]))
 	}
@@ -144,7 +144,14 @@ func (s *Status) judgeDelays(live []pawl.HostView, b switchboard, wait time.Dura
 				q.Queue, span(late), q.Hosts)
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(off)) {
+	for _, kind := range worstFirst(off) {
 		s.note(KindNotOn, kind, "jobs of kind %s wait for %s: it starts off, and nobody has switched it on", kind, span(off[kind]))
 	}
+}
+
+// worstFirst are kinds by how long they wait, and then by name.
+func worstFirst(waits map[string]time.Duration) []string {
+	return slices.SortedFunc(maps.Keys(waits), func(a, b string) int {
+		return cmp.Or(cmp.Compare(waits[b], waits[a]), cmp.Compare(a, b))
+	})
 }
