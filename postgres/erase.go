@@ -40,48 +40,22 @@ where id = $1 and (erased_at is null or $3 and message <> '` + desk.ErasedText +
 
 // EraseArgs removes args from letters and history, and what cannot run without them.
 func (s *Store) EraseArgs(ctx context.Context, erase pawl.Erase) (pawl.Erased, error) {
-	if err := desk.CheckErase(erase); err != nil {
-		return pawl.Erased{}, err
-	}
-	if erase.Expect != 0 && !erase.DryRun {
-		counting := erase
-		counting.DryRun = true
-		found, err := s.EraseArgs(ctx, counting)
-		if err == nil {
-			err = desk.CheckExpected(erase, found)
+	return desk.RunErase(ctx, erase, func(ctx context.Context, counted *desk.Erasing) error {
+		z := erasing{Erasing: counted, store: s}
+		err := z.run(ctx)
+		if err == nil && !z.DryRun {
+			z.Done.Residue = residue
 		}
-		if err != nil {
-			return pawl.Erased{}, err
-		}
-	}
-	z := erasing{store: s, Erase: erase, removed: map[pawl.ID]bool{}, seen: map[pawl.ID]bool{}}
-	if err := z.run(ctx); err != nil {
-		return z.done, fmt.Errorf("erase args: %w", err)
-	}
-	if erase.DryRun {
-		return z.done, desk.CheckExpected(erase, z.done)
-	}
-	z.done.Residue = residue
-	return z.done, nil
+		return err
+	})
 }
 
-// erasing is how far it has come.
+// erasing is one erase under way.
 type erasing struct {
-	pawl.Erase
-	store   *Store
-	began   time.Time // the database's
-	audit   int64     // the line in the trail
-	done    pawl.Erased
-	removed map[pawl.ID]bool // jobs
-	seen    map[pawl.ID]bool // letters that were counted
-}
-
-// carried is a row that the request picks.
-type carried struct {
-	desk.Carried
-	queue      string
-	enqueuedAt time.Time
-	before     bool // erased already
+	*desk.Erasing
+	store *Store
+	began time.Time // the database's
+	audit int64     // the line in the trail
 }
 
 // run erases the letters, removes or counts what has not ended, erases the finished jobs, and then the letters of what has
@@ -110,16 +84,16 @@ func (z *erasing) run(ctx context.Context) error {
 }
 
 // eraseOne erases one, and counts it unless another erase was faster. It may be called again with counts as they were.
-type eraseOne func(ctx context.Context, tx pgx.Tx, c carried, done *pawl.Erased) error
+type eraseOne func(ctx context.Context, tx pgx.Tx, c desk.Picked, done *pawl.Erased) error
 
 // write erases some in a transaction, with the counts in the trail.
-func (z *erasing) write(ctx context.Context, some []carried, one eraseOne) error {
+func (z *erasing) write(ctx context.Context, some []desk.Picked, one eraseOne) error {
 	if z.DryRun {
 		return nil
 	}
-	line, done := z.audit, z.done
+	line, done := z.audit, z.Done
 	err := z.store.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		done = z.done
+		done = z.Done
 		for _, c := range some {
 			if err := one(ctx, tx, c, &done); err != nil {
 				return err
@@ -135,15 +109,15 @@ func (z *erasing) write(ctx context.Context, some []carried, one eraseOne) error
 		return err
 	})
 	if err == nil {
-		z.audit, z.done = line, done
+		z.audit, z.Done = line, done
 	}
 	return err
 }
 
 // walk calls each with what is picked of every stretch of rows, in the order of their ids.
-func (z *erasing) walk(ctx context.Context, text string, args []any, scan func(pgx.Rows) (carried, error), each func([]carried) error) error {
+func (z *erasing) walk(ctx context.Context, text string, args []any, scan func(pgx.Rows) (desk.Picked, error), each func([]desk.Picked) error) error {
 	for after := (pawl.ID{}); ; {
-		var some []carried
+		var some []desk.Picked
 		n := 0
 		err := z.store.view(ctx, func(ctx context.Context, q querier) error {
 			some, n = nil, 0
@@ -174,34 +148,16 @@ func (z *erasing) walk(ctx context.Context, text string, args []any, scan func(p
 }
 
 func (z *erasing) letters(ctx context.Context, since time.Time) error {
-	scan := func(rows pgx.Rows) (c carried, err error) {
-		return c, rows.Scan((*idColumn)(&c.ID), (*idColumn)(&c.Job), &c.Kind, &c.queue, &c.CorrelationID, &c.Tags,
-			(*timeColumn)(&c.enqueuedAt), &c.before, &c.Envelope)
+	scan := func(rows pgx.Rows) (c desk.Picked, err error) {
+		return c, rows.Scan((*idColumn)(&c.ID), (*idColumn)(&c.Job), &c.Kind, &c.Queue, &c.CorrelationID, &c.Tags,
+			(*timeColumn)(&c.EnqueuedAt), &c.Before, &c.Envelope)
 	}
-	return z.walk(ctx, walkLetters, []any{z.Texts, since}, scan, func(some []carried) error {
-		var fresh []carried
-		for _, c := range some {
-			switch {
-			case z.seen[c.ID]:
-			case c.before:
-				z.done.Before++
-			case z.DryRun:
-				z.countLetter(&z.done, c)
-			default:
-				fresh = append(fresh, c)
-			}
-			z.seen[c.ID] = true
-		}
-		return z.write(ctx, fresh, z.eraseLetter)
+	return z.walk(ctx, walkLetters, []any{z.Texts, since}, scan, func(some []desk.Picked) error {
+		return z.write(ctx, z.FreshLetters(some), z.eraseLetter)
 	})
 }
 
-func (z *erasing) countLetter(done *pawl.Erased, c carried) {
-	done.Letters++
-	desk.Sample(done, "letter", c.ID, c.Kind, c.enqueuedAt)
-}
-
-func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c carried, done *pawl.Erased) error {
+func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c desk.Picked, done *pawl.Erased) error {
 	changed, err := tx.Exec(ctx, z.store.schema.text(eraseLetter), idValue(c.ID), z.began, z.Texts)
 	if err != nil {
 		return err
@@ -216,7 +172,7 @@ func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c carried, done *p
 		done.Before++
 		return nil
 	}
-	z.countLetter(done, c)
+	z.CountLetter(done, c)
 	if z.Texts {
 		letter.Detail, letter.History = "", desk.EraseHistory(letter.History)
 	}
@@ -224,70 +180,36 @@ func (z *erasing) eraseLetter(ctx context.Context, tx pgx.Tx, c carried, done *p
 	if err != nil {
 		return err
 	}
-	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.queue, z.Texts, z.began)
+	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.Queue, z.Texts, z.began)
 	_, err = tx.Exec(ctx, z.store.schema.text(eraseEvidence), idValue(c.ID), left, letter.Detail, string(history))
 	return err
 }
 
 // job reads a row of a job, finished or not.
-func (z *erasing) job(rows pgx.Rows) (c carried, err error) {
+func (z *erasing) job(rows pgx.Rows) (c desk.Picked, err error) {
 	var id, letter pawl.ID
 	var envelope []byte
-	err = rows.Scan((*idColumn)(&id), (*idColumn)(&letter), &c.Kind, &c.queue, (*timeColumn)(&c.enqueuedAt), &envelope)
+	err = rows.Scan((*idColumn)(&id), (*idColumn)(&letter), &c.Kind, &c.Queue, (*timeColumn)(&c.EnqueuedAt), &envelope)
 	c.Carried = desk.CarriedBy(id, letter, c.Kind, envelope)
-	c.before = desk.IsErased(envelope, z.Texts)
+	c.Before = desk.IsErased(envelope, z.Texts)
 	return c, err
 }
 
 // unfinished removes the jobs that have not ended, or counts them.
 func (z *erasing) unfinished(ctx context.Context) error {
-	return z.walk(ctx, walkJobs, nil, z.job, func(some []carried) error {
-		if !z.Unfinished {
-			z.done.Left += len(some)
-			return nil
-		}
-		ids := make([]pawl.ID, len(some))
-		for i, c := range some {
-			ids[i] = c.Job
-			desk.Sample(&z.done, "job", c.Job, c.Kind, c.enqueuedAt)
-		}
-		if z.DryRun {
-			z.done.Removed += len(some)
-			return nil
-		}
-		results, err := z.store.CancelJobs(ctx, ids, z.By)
-		for i, result := range results {
-			switch {
-			case result.Err != nil: // it has ended meanwhile
-			case result.State == pawl.JobReserved:
-				z.done.Stopping++
-			default:
-				z.removed[ids[i]] = true
-				z.done.Removed++
-			}
-		}
-		return err
+	return z.walk(ctx, walkJobs, nil, z.job, func(some []desk.Picked) error {
+		return z.RemoveUnfinished(some, func(ids []pawl.ID) ([]pawl.Cancelled, error) { return z.store.CancelJobs(ctx, ids, z.By) })
 	})
 }
 
 func (z *erasing) finished(ctx context.Context, slots slotSet) error {
 	for _, one := range slots.live {
 		table := one.table()
-		err := z.walk(ctx, fmt.Sprintf(walkDone, table), nil, z.job, func(some []carried) error {
-			var fresh []carried
-			for _, c := range some {
-				switch {
-				case c.before:
-					z.done.Before++
-				case z.DryRun:
-					z.countFinished(&z.done, c)
-				default:
-					fresh = append(fresh, c)
-				}
-			}
-			return z.write(ctx, fresh, func(ctx context.Context, tx pgx.Tx, c carried, done *pawl.Erased) error {
-				return z.eraseFinished(ctx, tx, table, c, done)
-			})
+		erase := func(ctx context.Context, tx pgx.Tx, c desk.Picked, done *pawl.Erased) error {
+			return z.eraseFinished(ctx, tx, table, c, done)
+		}
+		err := z.walk(ctx, fmt.Sprintf(walkDone, table), nil, z.job, func(some []desk.Picked) error {
+			return z.write(ctx, z.FreshFinished(some), erase)
 		})
 		if err != nil {
 			return err
@@ -296,15 +218,7 @@ func (z *erasing) finished(ctx context.Context, slots slotSet) error {
 	return nil
 }
 
-// countFinished counts a finished job, but not one that was counted when it was removed.
-func (z *erasing) countFinished(done *pawl.Erased, c carried) {
-	if !z.removed[c.Job] {
-		done.History++
-		desk.Sample(done, "finished job", c.Job, c.Kind, c.enqueuedAt)
-	}
-}
-
-func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c carried, done *pawl.Erased) error {
+func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c desk.Picked, done *pawl.Erased) error {
 	s := z.store.schema
 	var history *string
 	job, found, err := selectOne(ctx, tx, func(rows pgx.Rows) (j pawl.JobView, err error) {
@@ -317,7 +231,7 @@ func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c 
 		done.Before++
 		return nil
 	}
-	z.countFinished(done, c)
+	z.CountFinished(done, c)
 	if z.Texts && history != nil {
 		var records []pawl.AttemptRecord
 		if json.Unmarshal([]byte(*history), &records) != nil {
@@ -329,7 +243,7 @@ func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c 
 		}
 		*history = string(text)
 	}
-	left, key := desk.EraseEnvelope(job.Envelope, c.Job, c.Kind, c.queue, z.Texts, z.began)
+	left, key := desk.EraseEnvelope(job.Envelope, c.Job, c.Kind, c.Queue, z.Texts, z.began)
 	if _, err := tx.Exec(ctx, s.text(fmt.Sprintf(eraseEnding, table)), idValue(c.Job), left, history); err != nil || key == "" {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -35,54 +34,27 @@ and (erased_at is null or ?3 and message <> '` + desk.ErasedText + `')`
 
 // EraseArgs removes args from letters and history, and what cannot run without them.
 func (s *Store) EraseArgs(ctx context.Context, erase pawl.Erase) (pawl.Erased, error) {
-	if err := desk.CheckErase(erase); err != nil {
-		return pawl.Erased{}, err
-	}
-	if erase.Expect != 0 && !erase.DryRun {
-		counting := erase
-		counting.DryRun = true
-		found, err := s.EraseArgs(ctx, counting)
-		if err == nil {
-			err = desk.CheckExpected(erase, found)
+	return desk.RunErase(ctx, erase, func(ctx context.Context, counted *desk.Erasing) error {
+		z := erasing{Erasing: counted, store: s, began: now()}
+		err := z.run(ctx)
+		if err == nil && !z.DryRun {
+			z.Done.Residue = s.wipe(ctx)
 		}
-		if err != nil {
-			return pawl.Erased{}, err
-		}
-	}
-	z := erasing{store: s, Erase: erase, began: now(), removed: map[pawl.ID]bool{}}
-	if err := z.run(ctx); err != nil {
-		return z.done, fmt.Errorf("erase args: %w", err)
-	}
-	if erase.DryRun {
-		return z.done, desk.CheckExpected(erase, z.done)
-	}
-	z.done.Residue = s.wipe(ctx)
-	return z.done, nil
+		return err
+	})
 }
 
-// erasing is how far it has come.
+// erasing is one erase under way.
 type erasing struct {
-	pawl.Erase
-	store   *Store
-	began   int64
-	audit   int64 // the line in the trail
-	done    pawl.Erased
-	removed map[pawl.ID]bool // jobs
-	seen    map[pawl.ID]bool // letters that were counted
-}
-
-// carried is a row that the request picks.
-type carried struct {
-	desk.Carried
-	queue      string
-	enqueuedAt time.Time
-	before     bool // erased already
+	*desk.Erasing
+	store *Store
+	began int64
+	audit int64 // the line in the trail
 }
 
 // run erases the letters, removes or counts what has not ended, erases the finished jobs, and then the letters of what has
 // died since it began.
 func (z *erasing) run(ctx context.Context) error {
-	z.seen = map[pawl.ID]bool{}
 	if err := z.write(ctx, nil, nil); err != nil {
 		return err
 	}
@@ -99,16 +71,16 @@ func (z *erasing) run(ctx context.Context) error {
 }
 
 // eraseOne erases one, and counts it unless another erase was faster. It may be called again with counts as they were.
-type eraseOne func(ctx context.Context, w *writer, c carried, done *pawl.Erased) error
+type eraseOne func(ctx context.Context, w *writer, c desk.Picked, done *pawl.Erased) error
 
 // write erases some in a transaction, with the counts in the trail.
-func (z *erasing) write(ctx context.Context, some []carried, one eraseOne) error {
+func (z *erasing) write(ctx context.Context, some []desk.Picked, one eraseOne) error {
 	if z.DryRun {
 		return nil
 	}
-	line, done := z.audit, z.done
+	line, done := z.audit, z.Done
 	err := z.store.write(ctx, func(ctx context.Context, w *writer) (err error) {
-		done = z.done
+		done = z.Done
 		if _, err := w.conn.ExecContext(ctx, "pragma secure_delete = on"); err != nil {
 			return err
 		}
@@ -131,15 +103,15 @@ func (z *erasing) write(ctx context.Context, some []carried, one eraseOne) error
 		return err
 	})
 	if err == nil {
-		z.audit, z.done = line, done
+		z.audit, z.Done = line, done
 	}
 	return err
 }
 
 // walk calls each with what is picked of every stretch of rows. A scan returns the place of its row.
-func walk[P any](ctx context.Context, z *erasing, after P, query string, args []any, scan func(*sql.Rows) (P, carried, error), each func([]carried) error) error {
+func walk[P any](ctx context.Context, z *erasing, after P, query string, args []any, scan func(*sql.Rows) (P, desk.Picked, error), each func([]desk.Picked) error) error {
 	for {
-		var some []carried
+		var some []desk.Picked
 		n := 0
 		err := z.store.view(ctx, func(x execer) error {
 			some, n = nil, 0
@@ -166,34 +138,16 @@ func walk[P any](ctx context.Context, z *erasing, after P, query string, args []
 }
 
 func (z *erasing) letters(ctx context.Context, since int64) error {
-	scan := func(rows *sql.Rows) (place []byte, c carried, err error) {
-		return place, c, rows.Scan(&place, (*idColumn)(&c.ID), (*looseID)(&c.Job), &c.Kind, &c.queue, &c.CorrelationID, jsonColumn{&c.Tags},
-			(*timeColumn)(&c.enqueuedAt), &c.before, &c.Envelope)
+	scan := func(rows *sql.Rows) (place []byte, c desk.Picked, err error) {
+		return place, c, rows.Scan(&place, (*idColumn)(&c.ID), (*looseID)(&c.Job), &c.Kind, &c.Queue, &c.CorrelationID, jsonColumn{&c.Tags},
+			(*timeColumn)(&c.EnqueuedAt), &c.Before, &c.Envelope)
 	}
-	return walk(ctx, z, []byte{}, walkLetters, []any{z.Texts, since}, scan, func(some []carried) error {
-		var fresh []carried
-		for _, c := range some {
-			switch {
-			case z.seen[c.ID]:
-			case c.before:
-				z.done.Before++
-			case z.DryRun:
-				z.countLetter(&z.done, c)
-			default:
-				fresh = append(fresh, c)
-			}
-			z.seen[c.ID] = true
-		}
-		return z.write(ctx, fresh, z.eraseLetter)
+	return walk(ctx, z, []byte{}, walkLetters, []any{z.Texts, since}, scan, func(some []desk.Picked) error {
+		return z.write(ctx, z.FreshLetters(some), z.eraseLetter)
 	})
 }
 
-func (z *erasing) countLetter(done *pawl.Erased, c carried) {
-	done.Letters++
-	desk.Sample(done, "letter", c.ID, c.Kind, c.enqueuedAt)
-}
-
-func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried, done *pawl.Erased) error {
+func (z *erasing) eraseLetter(ctx context.Context, w *writer, c desk.Picked, done *pawl.Erased) error {
 	letter, found, err := selectOne(ctx, w, func(rows *sql.Rows) (l pawl.DeadLetter, err error) {
 		return l, rows.Scan(&l.Detail, jsonColumn{&l.History}, &l.Envelope)
 	}, `select detail, history, envelope from pawl_evidence where letter = ?`, c.ID[:])
@@ -204,7 +158,7 @@ func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried, done *p
 		done.Before++ // another erase was faster
 		return err
 	}
-	z.countLetter(done, c)
+	z.CountLetter(done, c)
 	if z.Texts {
 		letter.Detail, letter.History = "", desk.EraseHistory(letter.History)
 		if _, err := w.ExecContext(ctx, eraseWords, c.ID[:]); err != nil {
@@ -215,78 +169,35 @@ func (z *erasing) eraseLetter(ctx context.Context, w *writer, c carried, done *p
 	if err != nil {
 		return err
 	}
-	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.queue, z.Texts, time.UnixMilli(z.began))
+	left, _ := desk.EraseEnvelope(letter.Envelope, c.Job, c.Kind, c.Queue, z.Texts, time.UnixMilli(z.began))
 	_, err = w.ExecContext(ctx, eraseEvidence, c.ID[:], left, letter.Detail, history)
 	return err
 }
 
 // job reads a row of a job, finished or not.
-func (z *erasing) job(rows *sql.Rows) (place int64, c carried, err error) {
+func (z *erasing) job(rows *sql.Rows) (place int64, c desk.Picked, err error) {
 	var id, letter pawl.ID
 	var envelope []byte
-	err = rows.Scan(&place, (*looseID)(&id), (*looseID)(&letter), &c.Kind, &c.queue, (*timeColumn)(&c.enqueuedAt), &envelope)
+	err = rows.Scan(&place, (*looseID)(&id), (*looseID)(&letter), &c.Kind, &c.Queue, (*timeColumn)(&c.EnqueuedAt), &envelope)
 	c.Carried = desk.CarriedBy(id, letter, c.Kind, envelope)
-	c.before = desk.IsErased(envelope, z.Texts)
+	c.Before = desk.IsErased(envelope, z.Texts)
 	return place, c, err
 }
 
 // unfinished removes the jobs that have not ended, or counts them.
 func (z *erasing) unfinished(ctx context.Context) error {
-	return walk(ctx, z, int64(-1<<62), walkJobs, nil, z.job, func(some []carried) error {
-		if !z.Unfinished {
-			z.done.Left += len(some)
-			return nil
-		}
-		ids := make([]pawl.ID, len(some))
-		for i, c := range some {
-			ids[i] = c.Job
-			desk.Sample(&z.done, "job", c.Job, c.Kind, c.enqueuedAt)
-		}
-		if z.DryRun {
-			z.done.Removed += len(some)
-			return nil
-		}
-		results, err := z.store.CancelJobs(ctx, ids, z.By)
-		for i, result := range results {
-			switch {
-			case result.Err != nil: // it has ended meanwhile
-			case result.State == pawl.JobReserved:
-				z.done.Stopping++
-			default:
-				z.removed[ids[i]] = true
-				z.done.Removed++
-			}
-		}
-		return err
+	return walk(ctx, z, int64(-1<<62), walkJobs, nil, z.job, func(some []desk.Picked) error {
+		return z.RemoveUnfinished(some, func(ids []pawl.ID) ([]pawl.Cancelled, error) { return z.store.CancelJobs(ctx, ids, z.By) })
 	})
 }
 
 func (z *erasing) finished(ctx context.Context) error {
-	return walk(ctx, z, int64(-1<<62), walkDone, nil, z.job, func(some []carried) error {
-		var fresh []carried
-		for _, c := range some {
-			switch {
-			case c.before:
-				z.done.Before++
-			case z.DryRun:
-				z.countFinished(&z.done, c)
-			default:
-				fresh = append(fresh, c)
-			}
-		}
-		return z.write(ctx, fresh, z.eraseFinished)
+	return walk(ctx, z, int64(-1<<62), walkDone, nil, z.job, func(some []desk.Picked) error {
+		return z.write(ctx, z.FreshFinished(some), z.eraseFinished)
 	})
 }
 
-// countFinished counts a finished job, but not one that was counted when it was removed.
-func (z *erasing) countFinished(done *pawl.Erased, c carried) {
-	if !z.removed[c.Job] {
-		done.History++
-		desk.Sample(done, "finished job", c.Job, c.Kind, c.enqueuedAt)
-	}
-}
-
-func (z *erasing) eraseFinished(ctx context.Context, w *writer, c carried, done *pawl.Erased) error {
+func (z *erasing) eraseFinished(ctx context.Context, w *writer, c desk.Picked, done *pawl.Erased) error {
 	stored, found, err := selectOne(ctx, w, scanValue[[]byte], `select envelope from pawl_done where id = ? and envelope is not null`, c.Job[:])
 	if err != nil || !found {
 		return err
@@ -295,8 +206,8 @@ func (z *erasing) eraseFinished(ctx context.Context, w *writer, c carried, done 
 		done.Before++
 		return nil
 	}
-	z.countFinished(done, c)
-	left, key := desk.EraseEnvelope(stored, c.Job, c.Kind, c.queue, z.Texts, time.UnixMilli(z.began))
+	z.CountFinished(done, c)
+	left, key := desk.EraseEnvelope(stored, c.Job, c.Kind, c.Queue, z.Texts, time.UnixMilli(z.began))
 	if _, err := w.ExecContext(ctx, eraseDone, c.Job[:], left); err != nil {
 		return err
 	}
