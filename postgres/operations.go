@@ -207,7 +207,7 @@ func (s *Store) OperationItems(ctx context.Context, id pawl.ID, filter pawl.Item
 	text := numbered("select position, letter, state, outcome, job, reason from {s}.operation_item" + c.where() + " order by position limit ?")
 	err = s.view(ctx, func(ctx context.Context, q querier) error {
 		if _, found, err := selectOne(ctx, q, scanValue[bool], s.sql.desk.findOperation, idValue(id)); err != nil || !found {
-			return notFound(err)
+			return desk.NotFound(err)
 		}
 		items, err := selectRows(ctx, q, scanItem, s.schema.text(text), append(c.args, limit+1)...)
 		out.Items, out.Next = page.Cut(items, limit, page.Items, func(i pawl.OperationItem) page.Cursor {
@@ -221,21 +221,7 @@ func (s *Store) OperationItems(ctx context.Context, id pawl.ID, filter pawl.Item
 	return out, nil
 }
 
-// notFound is the error of a row that was not found, unless there is another.
-func notFound(err error) error {
-	if err == nil {
-		return pawl.ErrNotFound
-	}
-	return err
-}
-
-func scanItem(rows pgx.Rows) (i pawl.OperationItem, err error) {
-	var state, outcome int
-	if err := rows.Scan(&i.Position, (*idColumn)(&i.Letter), &state, &outcome, (*idColumn)(&i.Job), &i.Reason); err != nil {
-		return i, err
-	}
-	return i, desk.Item(&i, state, outcome)
-}
+func scanItem(rows pgx.Rows) (pawl.OperationItem, error) { return desk.ScanItem(rows.Scan, columns) }
 
 // standing is what decides on a step or a control, of an operation that is locked.
 type standing struct {

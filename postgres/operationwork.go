@@ -160,7 +160,7 @@ func (s *Store) AdvanceOperation(ctx context.Context, step pawl.OperationStep) (
 	_, err := s.moveWithin(ctx, moves, func(ctx context.Context, tx pgx.Tx, move func() ([]error, error)) error {
 		before, found, err := s.lockOperation(ctx, tx, step.Operation)
 		if err != nil || !found {
-			return notFound(err)
+			return desk.NotFound(err)
 		}
 		if err := before.Admit(step); err != nil {
 			return err

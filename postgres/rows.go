@@ -7,6 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 // selectRows reads all rows of a query.
@@ -86,3 +89,13 @@ func (c jsonColumn) ScanText(v pgtype.Text) error {
 	}
 	return json.Unmarshal([]byte(v.String), c.to)
 }
+
+// columns are how rows are read that both SQL stores have; anyTime and anyID are how they are written.
+var columns = desk.Columns{
+	ID:   func(id *pawl.ID) any { return (*idColumn)(id) },
+	Time: func(t *time.Time) any { return (*timeColumn)(t) },
+	JSON: func(to any) any { return jsonColumn{to} },
+}
+
+func anyTime(t time.Time) any { return timeValue(t) }
+func anyID(id pawl.ID) any    { return idValue(id) }

@@ -2,24 +2,18 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
-	"github.com/pawljobs/pawl/schedule"
 )
 
 const (
-	scheduleColumns = `s.id, s.name, s.kind, s.says, s.args, s.from_at, s.until_at, s.declared, s.fingerprint, s.seen, s.removed, s.paused,
-s.created_at, s.changed_at, s.next_at, s.due_at, s.last_at, s.last_job, s.success_at, s.fired, s.missed, s.missed_at, s.skipped, s.skipped_at, s.problem`
-
 	// Changes by operators and code come one after the other. Ticks take the row alone.
 	lockSchedules     = `select pg_advisory_xact_lock($1)`
-	selectScheduleRow = `select ` + scheduleColumns + ` from {s}.schedule s where s.name = $1 for update`
+	selectScheduleRow = `select ` + desk.ScheduleColumns + ` from {s}.schedule s where s.name = $1 for update`
 
 	insertSchedule = `insert into {s}.schedule (name, kind, says, args, from_at, until_at, declared, fingerprint, seen, removed, paused,
 created_at, changed_at, next_at, due_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
@@ -56,38 +50,9 @@ func newScheduleStatements(s schema) scheduleStatements {
 	}
 }
 
-func scheduleTargets(r *desk.ScheduleRow) []any {
-	return []any{
-		&r.ID, &r.Name, &r.Kind,
-		saysColumn{&r.Schedule},
-		(*[]byte)(&r.Args), (*timeColumn)(&r.From), (*timeColumn)(&r.Until),
-		&r.Declared, &r.Fingerprint,
-		jsonColumn{&r.Seen},
-		&r.Removed, &r.Paused, (*timeColumn)(&r.CreatedAt), (*timeColumn)(&r.ChangedAt),
-		(*timeColumn)(&r.Next), (*timeColumn)(&r.DueAt), (*timeColumn)(&r.LastTick), (*idColumn)(&r.LastJob), (*timeColumn)(&r.LastSuccess),
-		&r.Fired, &r.MissedTicks, (*timeColumn)(&r.MissedAt), &r.SkippedTicks, (*timeColumn)(&r.SkippedAt), &r.Problem,
-	}
-}
-
-// saysColumn reads what a schedule says. Text that is none of ours becomes its spec, which cannot be read then: that is
-// told of this one schedule, and does not stop the others.
-type saysColumn struct{ to *pawl.Schedule }
-
-// ScanText takes what pgx has decoded.
-func (c saysColumn) ScanText(v pgtype.Text) error {
-	if schedule.Decode(v.String, c.to) != nil {
-		c.to.Spec = v.String
-	}
-	return nil
-}
-
 // writeScheduleRow stores what operators and code decide; what ticks do is advanceSchedule's.
 func (s *Store) writeScheduleRow(ctx context.Context, tx pgx.Tx, r *desk.ScheduleRow) error {
-	says, err := schedule.Encode(r.Schedule)
-	if err != nil {
-		return err
-	}
-	seen, err := json.Marshal(append([]string{}, r.Seen...))
+	values, err := r.Values(anyTime)
 	if err != nil {
 		return err
 	}
@@ -95,8 +60,7 @@ func (s *Store) writeScheduleRow(ctx context.Context, tx pgx.Tx, r *desk.Schedul
 	if r.ID == 0 {
 		statement = s.sql.schedules.insertSchedule
 	}
-	_, err = tx.Exec(ctx, statement, r.Name, r.Kind, says, append([]byte{}, r.Args...), timeValue(r.From), timeValue(r.Until), r.Declared,
-		r.Fingerprint, string(seen), r.Removed, r.Paused, timeValue(r.CreatedAt), timeValue(r.ChangedAt), timeValue(r.Next), timeValue(r.DueAt))
+	_, err = tx.Exec(ctx, statement, values...)
 	return err
 }
 
@@ -110,11 +74,8 @@ func (s *Store) readDeclarers(ctx context.Context, q querier) ([]desk.Declarer, 
 // checkKind refuses a kind that no host has ever registered.
 func (s *Store) checkKind(ctx context.Context, q querier, checked pawl.Schedule) error {
 	_, known, err := selectOne(ctx, q, scanValue[bool], s.sql.schedules.selectKindSeen, checked.Kind)
-	if err == nil && !known && !checked.Removed {
-		err = desk.UnknownKind(checked)
-	}
 	if err != nil {
 		return fmt.Errorf("look up kind: %w", err)
 	}
-	return nil
+	return desk.CheckKnown(checked, known)
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	// The state of the latest job, from wherever it is known: {ended} stands for the tables of finished jobs.
-	selectSchedules = `select ` + scheduleColumns + `, coalesce(l.state, d.state, r.state, ''), coalesce(d.ended_at, r.ended_at)
+	selectSchedules = `select ` + desk.ScheduleColumns + `, coalesce(l.state, d.state, r.state, ''), coalesce(d.ended_at, r.ended_at)
 from {s}.schedule s left join {s}.run r on r.job_id = s.last_job
 left join lateral (select ` + runState + ` as state from {s}.job j where j.id = s.last_job) l on true
 left join lateral ({ended}) d on true`
@@ -48,7 +48,7 @@ var _ pawl.Declarations = (*Store)(nil)
 
 func scanSchedule(rows pgx.Rows) (*desk.ScheduleRow, error) {
 	r := &desk.ScheduleRow{}
-	err := rows.Scan(append(scheduleTargets(r), (*string)(&r.LastState), (*timeColumn)(&r.LastEnded))...)
+	err := rows.Scan(append(r.Targets(columns), (*string)(&r.LastState), (*timeColumn)(&r.LastEnded))...)
 	if r.LastState == pawl.JobDone && r.LastEnded.After(r.LastSuccess) {
 		r.LastSuccess = r.LastEnded
 	}
@@ -189,7 +189,7 @@ func (s *Store) changeSchedule(ctx context.Context, name string, by pawl.By,
 
 func scanScheduleRow(rows pgx.Rows) (*desk.ScheduleRow, error) {
 	r := &desk.ScheduleRow{}
-	return r, rows.Scan(scheduleTargets(r)...)
+	return r, rows.Scan(r.Targets(columns)...)
 }
 
 // AddSchedule stores a new one.
@@ -341,21 +341,9 @@ func (s *Store) runNow(ctx context.Context, c scheduleChange, slots slotSet) (pa
 
 // DeclareSchedules brings what a host's code declares into the store, each in its own right.
 func (s *Store) DeclareSchedules(ctx context.Context, session pawl.SessionID, schedules []pawl.Schedule) ([]pawl.Declared, error) {
-	results := make([]pawl.Declared, len(schedules))
-	for i, declared := range schedules {
-		declared, err := desk.CheckSchedule(declared, desk.System())
-		if schedules[i].Removed {
-			declared, err = schedules[i], desk.CheckName("schedule name", schedules[i].Name)
-		}
-		if err == nil {
-			results[i].Status, err = s.declare(ctx, session, declared)
-		}
-		if err != nil && ctx.Err() != nil {
-			return nil, fmt.Errorf("declare schedules: %w", err)
-		}
-		results[i].Err = err
-	}
-	return results, nil
+	return desk.DeclareAll(ctx, schedules, func(ctx context.Context, declared pawl.Schedule) (pawl.DeclareStatus, error) {
+		return s.declare(ctx, session, declared)
+	})
 }
 
 func (s *Store) declare(ctx context.Context, session pawl.SessionID, declared pawl.Schedule) (status pawl.DeclareStatus, err error) {
@@ -375,17 +363,9 @@ func (s *Store) declare(ctx context.Context, session pawl.SessionID, declared pa
 		if err != nil {
 			return nil, nil, err
 		}
-		from := ""
-		if c.row != nil {
-			from = desk.Says(c.row.Schedule)
-		}
-		row := c.row
-		row, status, err = desk.Declare(row, declared, session, all, c.at)
-		if err != nil || status != pawl.DeclaredNew {
-			return nil, nil, err
-		}
-		entry := desk.ScheduleEntry(pawl.ActionDeclare, declared.Name, from, desk.Says(declared))
-		return row, &entry, nil
+		changed, entry, decided, err := desk.Declare(c.row, declared, session, all, c.at)
+		status = decided
+		return changed, entry, err
 	})
 	return status, err
 }

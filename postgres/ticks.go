@@ -18,7 +18,7 @@ const (
 	selectNextTick = `select least(due_at - now(), interval '10000 days') from {s}.schedule where due_at is not null order by due_at limit 1`
 	anyCheck       = `select exists (select 1 from {s}.run where check_at is not null and check_at <= now())`
 
-	selectDueSchedules = `select ` + scheduleColumns + `, now() from {s}.schedule s where s.due_at is not null and s.due_at <= now() order by s.due_at limit $1`
+	selectDueSchedules = `select ` + desk.ScheduleColumns + `, now() from {s}.schedule s where s.due_at is not null and s.due_at <= now() order by s.due_at limit $1`
 	lockTaken          = ` for update skip locked`
 
 	selectOpenRuns = `select r.schedule, bool_or(j.holder is null), bool_or(j.holder is not null)
@@ -87,7 +87,7 @@ func (s *Store) runSchedules(ctx context.Context, found *sweeping, report *pawl.
 
 func scanDueSchedule(rows pgx.Rows) (due dueSchedule, err error) {
 	due.row = &desk.ScheduleRow{}
-	return due, rows.Scan(append(scheduleTargets(due.row), (*timeColumn)(&due.now))...)
+	return due, rows.Scan(append(due.row.Targets(columns), (*timeColumn)(&due.now))...)
 }
 
 type dueSchedule struct {
@@ -158,14 +158,13 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueSchedule, slots sl
 			runs.add(row.ID, ticks[i], made[i].ID)
 		}
 		jobs = append(jobs, made...)
-		batch.Queue(s.sql.schedules.advanceSchedule, row.ID, tick, timeValue(row.Next), timeValue(row.DueAt), timeValue(row.LastTick), idValue(row.LastJob),
-			row.Fired, row.MissedTicks, timeValue(row.MissedAt), row.SkippedTicks, timeValue(row.SkippedAt), row.Problem)
+		batch.Queue(s.sql.schedules.advanceSchedule, row.Moved(tick, anyTime, anyID)...)
 	}
 	results := tx.SendBatch(ctx, batch)
 	for _, row := range schedules {
 		tag, err := results.Exec()
 		if err == nil && tag.RowsAffected() != 1 {
-			err = fmt.Errorf("schedule %s was moved on meanwhile: %w", row.Name, pawl.ErrConflict)
+			err = desk.MovedMeanwhile(row)
 		}
 		if err != nil {
 			return 0, errors.Join(err, results.Close())

@@ -207,3 +207,26 @@ func TestDamagedSession(t *testing.T) {
 		t.Errorf("claimed %+v, want the job", jobs)
 	}
 }
+
+// What a live host has said of itself and cannot be read takes nothing from schedules: it declares none.
+func TestDamagedHost(t *testing.T) {
+	t.Parallel()
+	store, db, _ := damageable(t)
+	if _, err := store.OpenSession(t.Context(), pawl.HostInfo{Name: "a", Kinds: []string{damagedKind}}); err != nil {
+		t.Fatal(err)
+	}
+	s := pawl.Schedule{Name: "nightly", Spec: "0 3 * * *", Kind: damagedKind}
+	by := pawl.By{Who: "anna", Door: "test"}
+	if err := store.AddSchedule(t.Context(), s, by); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, db, `update pawl_session set info = '{"Kinds'`)
+	page, err := store.Schedules(t.Context(), pawl.ScheduleFilter{}, pawl.Page{})
+	if err != nil || len(page.Schedules) != 1 || len(page.Schedules[0].Declarers) != 0 {
+		t.Errorf("listed: %+v, error %v", page.Schedules, err)
+	}
+	s.Spec = "0 4 * * *"
+	if err := store.SetSchedule(t.Context(), s, by); err != nil {
+		t.Errorf("changed: %v", err)
+	}
+}

@@ -212,7 +212,7 @@ func (s *Store) OperationItems(ctx context.Context, id pawl.ID, filter pawl.Item
 	query := `select position, letter, state, outcome, job, reason from pawl_operation_item` + w.sql() + ` order by position limit ?`
 	err = s.view(ctx, func(x execer) error {
 		if _, found, err := readOperation(ctx, x, id, now()); err != nil || !found {
-			return notFound(err)
+			return desk.NotFound(err)
 		}
 		items, err := selectRows(ctx, x, scanItem, query, append(w.args, limit+1)...)
 		out.Items, out.Next = page.Cut(items, limit, page.Items, func(i pawl.OperationItem) page.Cursor {
@@ -226,21 +226,7 @@ func (s *Store) OperationItems(ctx context.Context, id pawl.ID, filter pawl.Item
 	return out, nil
 }
 
-// notFound is the error of a row that was not found, unless there is another.
-func notFound(err error) error {
-	if err == nil {
-		return pawl.ErrNotFound
-	}
-	return err
-}
-
-func scanItem(rows *sql.Rows) (i pawl.OperationItem, err error) {
-	var state, outcome int
-	if err := rows.Scan(&i.Position, (*idColumn)(&i.Letter), &state, &outcome, (*idColumn)(&i.Job), &i.Reason); err != nil {
-		return i, err
-	}
-	return i, desk.Item(&i, state, outcome)
-}
+func scanItem(rows *sql.Rows) (pawl.OperationItem, error) { return desk.ScanItem(rows.Scan, columns) }
 
 // ControlOperations pauses, resumes or stops operations.
 func (s *Store) ControlOperations(ctx context.Context, ids []pawl.ID, action pawl.Action, by pawl.By) (refusals []error, err error) {

@@ -114,7 +114,7 @@ func (s *Store) OperationLetters(ctx context.Context, id pawl.ID, most int) (out
 	err = s.view(ctx, func(x execer) error {
 		operation, found, err := readOperation(ctx, x, id, now())
 		if err != nil || !found {
-			return notFound(err)
+			return desk.NotFound(err)
 		}
 		if operation.Action == pawl.ActionRedrive {
 			out, err = nextWhole(ctx, x, id, most)

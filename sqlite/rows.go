@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 // view runs reads that see one state of the file.
@@ -150,4 +151,11 @@ func (c jsonColumn) Scan(value any) error {
 		return json.Unmarshal(value, c.to)
 	}
 	return fmt.Errorf("stored JSON is a %T", value)
+}
+
+// columns are how rows are read that both SQL stores have.
+var columns = desk.Columns{
+	ID:   func(id *pawl.ID) any { return (*idColumn)(id) },
+	Time: func(t *time.Time) any { return (*timeColumn)(t) },
+	JSON: func(to any) any { return jsonColumn{to} },
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	// The state of the latest job, from wherever it is known.
-	selectSchedules = `select ` + scheduleColumns + `,
+	selectSchedules = `select ` + desk.ScheduleColumns + `,
 coalesce((select ` + liveState + ` from pawl_job j where j.id = s.last_job), d.state, r.state, ''), coalesce(d.finished_at, r.ended_at)
 from pawl_schedule s left join pawl_done d on d.id = s.last_job left join pawl_run r on r.job_id = s.last_job`
 
@@ -32,7 +32,7 @@ var _ pawl.Declarations = (*Store)(nil)
 
 func scanSchedule(rows *sql.Rows) (*desk.ScheduleRow, error) {
 	r := &desk.ScheduleRow{}
-	err := rows.Scan(append(scheduleTargets(r), &r.LastState, (*timeColumn)(&r.LastEnded))...)
+	err := rows.Scan(append(r.Targets(columns), &r.LastState, (*timeColumn)(&r.LastEnded))...)
 	if r.LastState == pawl.JobDone && r.LastEnded.After(r.LastSuccess) {
 		r.LastSuccess = r.LastEnded
 	}
@@ -284,21 +284,9 @@ func (s *Store) RunSchedule(ctx context.Context, name string, by pawl.By) (id pa
 
 // DeclareSchedules brings what a host's code declares into the store, each in its own right.
 func (s *Store) DeclareSchedules(ctx context.Context, session pawl.SessionID, schedules []pawl.Schedule) ([]pawl.Declared, error) {
-	results := make([]pawl.Declared, len(schedules))
-	for i, declared := range schedules {
-		declared, err := desk.CheckSchedule(declared, desk.System())
-		if schedules[i].Removed {
-			declared, err = schedules[i], desk.CheckName("schedule name", schedules[i].Name)
-		}
-		if err == nil {
-			results[i].Status, err = s.declare(ctx, session, declared)
-		}
-		if err != nil && ctx.Err() != nil {
-			return nil, fmt.Errorf("declare schedules: %w", err)
-		}
-		results[i].Err = err
-	}
-	return results, nil
+	return desk.DeclareAll(ctx, schedules, func(ctx context.Context, declared pawl.Schedule) (pawl.DeclareStatus, error) {
+		return s.declare(ctx, session, declared)
+	})
 }
 
 func (s *Store) declare(ctx context.Context, session pawl.SessionID, declared pawl.Schedule) (status pawl.DeclareStatus, err error) {
@@ -317,16 +305,9 @@ func (s *Store) declare(ctx context.Context, session pawl.SessionID, declared pa
 		if err != nil {
 			return nil, nil, err
 		}
-		from := ""
-		if row != nil {
-			from = desk.Says(row.Schedule)
-		}
-		row, status, err = desk.Declare(row, declared, session, all, at)
-		if err != nil || status != pawl.DeclaredNew {
-			return nil, nil, err
-		}
-		entry := desk.ScheduleEntry(pawl.ActionDeclare, declared.Name, from, desk.Says(declared))
-		return row, &entry, nil
+		changed, entry, decided, err := desk.Declare(row, declared, session, all, at)
+		status = decided
+		return changed, entry, err
 	})
 	return status, err
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	selectNextTick     = `select due_at from pawl_schedule where due_at is not null order by due_at limit 1`
-	selectDueSchedules = `select ` + scheduleColumns + ` from pawl_schedule s where s.due_at is not null and s.due_at <= ?1 order by s.due_at limit ?2`
+	selectDueSchedules = `select ` + desk.ScheduleColumns + ` from pawl_schedule s where s.due_at is not null and s.due_at <= ?1 order by s.due_at limit ?2`
 
 	selectOpenRuns = `select coalesce(max(j.session is null), 0), coalesce(max(j.session is not null), 0)
 from pawl_run r indexed by pawl_run_schedule join pawl_job j on j.id = r.job_id where r.schedule = ?1 and r.check_at is not null`

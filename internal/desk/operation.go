@@ -161,6 +161,23 @@ func Item(i *pawl.OperationItem, state, outcome int) error {
 	return nil
 }
 
+// ScanItem reads position, letter, state, outcome, job and reason of an item.
+func ScanItem(scan func(...any) error, c Columns) (i pawl.OperationItem, err error) {
+	var state, outcome int
+	if err := scan(&i.Position, c.ID(&i.Letter), &state, &outcome, c.ID(&i.Job), &i.Reason); err != nil {
+		return i, err
+	}
+	return i, Item(&i, state, outcome)
+}
+
+// NotFound is the error of a row that was not found, unless there is another.
+func NotFound(err error) error {
+	if err == nil {
+		return pawl.ErrNotFound
+	}
+	return err
+}
+
 // CheckItems refuses a filter that asks for what no item can have.
 func CheckItems(f pawl.ItemFilter) error {
 	if f.State != "" && ItemNumber(f.State) < 0 {

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,9 +160,41 @@ var removedPrint = func() string {
 	return print
 }()
 
-// Declare decides what a declaration of a session does: with DeclaredNew the row is as it is to be stored, a fresh one
-// where there was none. Row is nil where there is none.
-func Declare(row *ScheduleRow, s pawl.Schedule, session pawl.SessionID, all []Declarer, now time.Time) (*ScheduleRow, pawl.DeclareStatus, error) {
+// DeclareAll has schedules declared, each in its own right. Its error is that of ctx.
+func DeclareAll(ctx context.Context, schedules []pawl.Schedule, declare func(context.Context, pawl.Schedule) (pawl.DeclareStatus, error)) ([]pawl.Declared, error) {
+	results := make([]pawl.Declared, len(schedules))
+	for i, declared := range schedules {
+		declared, err := CheckSchedule(declared, System())
+		if schedules[i].Removed {
+			declared, err = schedules[i], CheckName("schedule name", schedules[i].Name)
+		}
+		if err == nil {
+			results[i].Status, err = declare(ctx, declared)
+		}
+		if err != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("declare schedules: %w", err)
+		}
+		results[i].Err = err
+	}
+	return results, nil
+}
+
+// Declare decides what a declaration of a session does: with DeclaredNew it returns the row as it is to be stored, a fresh one
+// where there was none, and the line in the trail; else neither. Row is nil where there is none.
+func Declare(row *ScheduleRow, s pawl.Schedule, session pawl.SessionID, all []Declarer, now time.Time) (*ScheduleRow, *pawl.AuditEntry, pawl.DeclareStatus, error) {
+	from := ""
+	if row != nil {
+		from = Says(row.Schedule)
+	}
+	row, status, err := decide(row, s, session, all, now)
+	if err != nil || status != pawl.DeclaredNew {
+		return nil, nil, status, err
+	}
+	entry := ScheduleEntry(pawl.ActionDeclare, s.Name, from, Says(s))
+	return row, &entry, status, nil
+}
+
+func decide(row *ScheduleRow, s pawl.Schedule, session pawl.SessionID, all []Declarer, now time.Time) (*ScheduleRow, pawl.DeclareStatus, error) {
 	print, err := schedule.Fingerprint(s)
 	if err != nil {
 		return nil, 0, err
@@ -207,8 +240,11 @@ func (r *ScheduleRow) MayChange(all []Declarer) error {
 // NoSchedule is the error where there is none of the name.
 func NoSchedule(name string) error { return fmt.Errorf("schedule %s: %w", name, pawl.ErrNotFound) }
 
-// UnknownKind is the refusal of a kind that no host has ever registered.
-func UnknownKind(s pawl.Schedule) error {
+// CheckKnown refuses a kind that no host has ever registered.
+func CheckKnown(s pawl.Schedule, known bool) error {
+	if known || s.Removed {
+		return nil
+	}
 	return fmt.Errorf("schedule %s: %w", s.Name, &pawl.FieldError{Field: "kind", Value: s.Kind, Rule: "must be one that a host has registered; none ever has"})
 }
 
