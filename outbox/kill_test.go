@@ -73,7 +73,7 @@ func (p *points) pass() {
 
 // run writes the business transaction, unless it is there, and dispatches until all is marked.
 func (p killPlan) run() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	at := &points{}
 	at.left.Store(int64(p.Point))
