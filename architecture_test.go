@@ -16,7 +16,7 @@ const module = "github.com/pawljobs/pawl"
 var layers = [][]string{
 	{"internal/id", "internal/chain"},
 	{""},
-	{"internal/storable", "internal/page", "internal/reply", "internal/reach", "internal/execer", "internal/trouble", "schedule"},
+	{"internal/rows", "internal/storable", "internal/page", "internal/reply", "internal/reach", "internal/execer", "internal/trouble", "schedule"},
 	{"internal/desk", "internal/desktest", "internal/guest"},
 	{"sqlite", "postgres", "inline", "host", "ops", "alert", "classify", "resilience", "outbox", "once", "storetest", "chaos/internal/proof"},
 	{"internal/wire"},

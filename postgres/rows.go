@@ -10,33 +10,22 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/rows"
 )
 
 // selectRows reads all rows of a query.
 func selectRows[T any](ctx context.Context, q querier, scan func(rows pgx.Rows) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.Query(ctx, query, args...)
+	answer, err := q.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, rows.Err()
+	defer answer.Close()
+	return rows.All(answer, scan)
 }
 
 // selectOne reads the first row of a query, if there is one.
 func selectOne[T any](ctx context.Context, q querier, scan func(rows pgx.Rows) (T, error), query string, args ...any) (one T, found bool, err error) {
-	all, err := selectRows(ctx, q, scan, query, args...)
-	if err != nil || len(all) == 0 {
-		return one, false, err
-	}
-	return all[0], true, nil
+	return rows.First(selectRows(ctx, q, scan, query, args...))
 }
 
 // scanValue reads rows of a single column.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
+	"github.com/pawljobs/pawl/internal/rows"
 )
 
 // view runs reads that see one state of the file.
@@ -43,29 +44,17 @@ func (s *Store) snapshot(ctx context.Context, read func(x execer) error) error {
 
 // selectRows reads all rows of a query.
 func selectRows[T any](ctx context.Context, x execer, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := x.QueryContext(ctx, query, args...)
+	answer, err := x.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, rows.Err()
+	defer answer.Close()
+	return rows.All(answer, scan)
 }
 
 // selectOne reads the first row of a query, if there is one.
 func selectOne[T any](ctx context.Context, x execer, scan func(*sql.Rows) (T, error), query string, args ...any) (one T, found bool, err error) {
-	all, err := selectRows(ctx, x, scan, query, args...)
-	if err != nil || len(all) == 0 {
-		return one, false, err
-	}
-	return all[0], true, nil
+	return rows.First(selectRows(ctx, x, scan, query, args...))
 }
 
 // scanValue reads rows of a single column.

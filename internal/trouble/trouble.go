@@ -10,8 +10,8 @@ import (
 // quiet is how long a trouble that goes on stays unmentioned.
 const quiet = time.Minute
 
-// Trouble is something that may fail again and again: the first failure is logged at Warn, then one a minute while it
-// goes on, and its end at Info.
+// Trouble is something that may fail again and again: the first failure is logged at Warn, then one a minute at most while it
+// goes on, and its end at Info. What comes again within a minute is logged when it is still there after that, if at all.
 type Trouble struct {
 	log     *slog.Logger
 	message string
