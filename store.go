@@ -68,6 +68,9 @@ func (j NewJob) Check() error {
 	if j.Delay < 0 || j.Delay > maxWait {
 		return &FieldError{"delay", j.Delay, "must be at least 0 and at most 10 years"}
 	}
+	if year := j.RunAt.Year(); year < 0 || year > 9999 {
+		return &FieldError{"run at", j.RunAt, "must be a time before the year 10000"}
+	}
 	return CheckName("queue", j.Queue)
 }
 

@@ -124,6 +124,9 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		}
 		asked[c.name] = true
 		w.fits(d, c.name, answer)
+		if text := string(answer.body); strings.Contains(text, `: conflict"`) || strings.Contains(text, `: redrive refused"`) {
+			t.Errorf("%s: a text ends with the name of an error: %s", c.path, text)
+		}
 		if answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: headers %v", c.path, answer.Header)
 		}
@@ -227,6 +230,16 @@ func TestInputIsChecked(t *testing.T) {
 		{"POST", "/jobs", `{"kind":`, "body", "one JSON object"},
 		{"POST", "/jobs", `{} {}`, "body", "one JSON object"},
 		{"POST", "/jobs", "{\"kind\":\"a\",\"args\":\"\xff\"}", "args", "UTF-8"},
+		{"POST", "/jobs", `{"kind":"a\ud83d","args":{}}`, "kind", "Unicode"},
+		{"POST", "/jobs", `{"kind":"a","args":{},"tags":["x","\ude00\ud83d"]}`, "tags[1]", "Unicode"},
+		{"POST", "/jobs", `{"kind":"a","args":{},"correlation_id":"\ud83dx"}`, "correlation_id", "Unicode"},
+		{"POST", "/queues/q/clear", `{"reason":"\udc00"}`, "reason", "Unicode"},
+		{"POST", "/queues/q/clear", "{\"reason\":\"\xff\"}", "reason", "UTF-8"},
+		{"POST", "/queues/%ff/clear", `{}`, "queue", "UTF-8"},
+		{"GET", "/audit?who=%ff", "", "who", "UTF-8"},
+		{"PUT", "/queues/q/pause", `{"paused":true,"until":"10000-01-01T00:00:00Z"}`, "until", "time"},
+		{"POST", "/jobs", `{"kind":"a","args":{},"run_at":"10000-01-01T00:00:00Z"}`, "run_at", "time"},
+		{"POST", "/jobs", `{"kind":"a","args":{},"delay_ms":9223372036854775807}`, "delay", "10 years"},
 		{"POST", "/dead/redrive", `{"ids":[]}`, "ids", "at least 1"},
 		{"POST", "/dead/redrive", `{"ids":[` + strings.TrimSuffix(strings.Repeat(`"`+pawl.NewID().String()+`",`, 1001), ",") + `]}`, "ids", "at most 1000"},
 		{"POST", "/dead/prune", `{"filter":{"stauts":["dead"]}}`, "name", "not known"},

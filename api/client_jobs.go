@@ -140,6 +140,9 @@ func (c *Client) SwitchKind(ctx context.Context, s pawl.KindSwitch, by pawl.By) 
 	if err == nil {
 		err = desk.CheckName("kind", s.Kind)
 	}
+	if err == nil {
+		err = desk.CheckUntil(s.Until)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,6 +168,9 @@ func (c *Client) PauseQueue(ctx context.Context, p pawl.QueuePause, by pawl.By) 
 	act, err := actingOf(by)
 	if err == nil {
 		err = desk.CheckName("queue", p.Queue)
+	}
+	if err == nil {
+		err = desk.CheckUntil(p.Until)
 	}
 	if err != nil {
 		return err

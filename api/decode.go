@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/pawljobs/pawl"
@@ -73,6 +76,9 @@ func decodeLeaf(place string, raw []byte, into reflect.Value) error {
 	if !utf8.Valid(raw) { // package encoding/json would make other text of it
 		return &pawl.FieldError{Field: spoken(place), Value: cutText(string(raw), maxValue), Rule: "must be valid UTF-8"}
 	}
+	if loneSurrogate(raw) {
+		return &pawl.FieldError{Field: spoken(place), Value: cutText(string(raw), maxValue), Rule: "must be valid Unicode: it has one half of a surrogate pair"}
+	}
 	err := json.Unmarshal(raw, into.Addr().Interface())
 	if err == nil {
 		return nil
@@ -81,6 +87,38 @@ func decodeLeaf(place string, raw []byte, into reflect.Value) error {
 		return &pawl.FieldError{Field: place, Value: field.Value, Rule: field.Rule}
 	}
 	return mustBe(place, raw, into.Type())
+}
+
+// loneSurrogate reports that JSON has an escape of one half of a surrogate pair, of which package encoding/json would make
+// another character.
+func loneSurrogate(raw []byte) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++
+		high := escaped(raw, i)
+		if !utf16.IsSurrogate(high) {
+			continue
+		}
+		if i+5 >= len(raw) || raw[i+5] != '\\' || utf16.DecodeRune(high, escaped(raw, i+6)) == unicode.ReplacementChar {
+			return true
+		}
+		i += 10
+	}
+	return false
+}
+
+// escaped is the character of the escape whose u is at i; 0 when there is none.
+func escaped(raw []byte, i int) rune {
+	if i+4 >= len(raw) || raw[i] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
 }
 
 func mustBe(place string, raw []byte, kind reflect.Type) error {

@@ -96,7 +96,7 @@ func asError(err error) *Error {
 	if errors.As(err, &own) {
 		return own
 	}
-	e := &Error{Status: http.StatusInternalServerError, Code: codeFailed, Detail: err.Error(), cause: err}
+	e := &Error{Status: http.StatusInternalServerError, Code: codeFailed, Detail: withoutEcho(err.Error()), cause: err}
 	if field := new(pawl.FieldError); errors.As(err, &field) {
 		e.field = field
 	}
@@ -113,6 +113,14 @@ func asError(err error) *Error {
 		e.after = time.Second
 	}
 	return e
+}
+
+// withoutEcho takes the name of an error off the end, where the code says it and the text before it has in better words.
+func withoutEcho(text string) string {
+	for _, echo := range []error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm} {
+		text = strings.TrimSuffix(text, ": "+echo.Error())
+	}
+	return text
 }
 
 func (e *Error) problem() problem {

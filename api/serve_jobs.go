@@ -187,7 +187,7 @@ func jobsDone(action pawl.Action, ids []pawl.ID, state pawl.JobState, errs []err
 func jobDone(action pawl.Action, id pawl.ID, state pawl.JobState, err error) jobActed {
 	acted := jobActed{wire.JobActed{JobID: id, Action: action, OK: err == nil}, refusal(err)}
 	if err != nil {
-		acted.Error = wire.Text(err.Error())
+		acted.Error = wire.Text(withoutEcho(err.Error()))
 	} else {
 		acted.State = wire.Text(state)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) alertsForget() *cobra.Command {
-	var act acting
+	act := acting{must: true}
 	var sure confirming
 	command := &cobra.Command{
 		Use:   "forget SINK",

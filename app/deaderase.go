@@ -47,6 +47,7 @@ The audit trail says that args were erased, by whom and how many, and not which 
 				return err
 			}
 		}
+		act.must = !sure.dryRun
 		if e.By, err = act.actor(p); err != nil {
 			return err
 		}

@@ -37,6 +37,7 @@ Letters go in small batches; what was broken off is done by doing it again. It i
 	flags.BoolVar(&sure.dryRun, "dry-run", false, "only say how many letters it would be")
 	flags.BoolVar(&sure.yes, "yes", false, "do not ask")
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
+		act.must = !sure.dryRun
 		by, err := act.actor(p)
 		if err != nil {
 			return err

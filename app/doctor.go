@@ -40,7 +40,7 @@ in its log. Exit status: 8 with a fault, 5 when the configuration cannot be used
 		Args:    needs("", 0, 0),
 	}
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
-		findings, err := p.examine(ctx, s)
+		findings, err := p.examine(ctx, s, false)
 		if err != nil {
 			return err
 		}
@@ -118,8 +118,8 @@ func (p *program) showFindings(findings []pawl.Finding) {
 	}
 }
 
-// examine makes every check that can be made from here.
-func (p *program) examine(ctx context.Context, s store) ([]pawl.Finding, error) {
+// examine makes every check that can be made from here. A host that is starting is about to serve what nobody serves.
+func (p *program) examine(ctx context.Context, s store, starting bool) ([]pawl.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	settings, err := p.settings()
@@ -138,7 +138,7 @@ func (p *program) examine(ctx context.Context, s store) ([]pawl.Finding, error) 
 	} else {
 		d.add("store", pawl.GradeRisk, "it is looked at over the network, which shows nothing of its database", "run this where the store is")
 	}
-	if err := d.standing(ctx, s); err != nil {
+	if err := d.standing(ctx, s, starting); err != nil {
 		return nil, err
 	}
 	d.outboxes(ctx)
@@ -205,7 +205,7 @@ func (d *doctor) ladders() {
 }
 
 // standing is how the store is served and used.
-func (d *doctor) standing(ctx context.Context, s store) error {
+func (d *doctor) standing(ctx context.Context, s store, starting bool) error {
 	status, err := ops.ReadStatus(ctx, s, ops.StatusOptions{})
 	if err != nil {
 		return err
@@ -214,6 +214,10 @@ func (d *doctor) standing(ctx context.Context, s store) error {
 		switch t.What {
 		case ops.OpenFailures, ops.QueuePaused, ops.KindOff, ops.HostsDrain, ops.NotServed:
 			continue // what status is for
+		case ops.NoHost, ops.QueueUnserved, ops.KindUnserved, ops.QueueLate, ops.ScheduleLate, ops.ScheduleUnserved, ops.SinkUnserved:
+			if starting {
+				continue
+			}
 		}
 		fix := "see `pawl status`"
 		if next := d.program.remedy(t); next != "" {
@@ -309,7 +313,7 @@ func connect(ctx context.Context, s config.Sink) error {
 
 // warnOf says in the log what is not fine, while a host runs.
 func (p *program) warnOf(ctx context.Context, s store, log *slog.Logger) {
-	findings, err := p.examine(ctx, s)
+	findings, err := p.examine(ctx, s, true)
 	if err != nil && ctx.Err() == nil {
 		log.Warn("the store could not be examined", "error", oneLine(err))
 	}

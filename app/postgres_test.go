@@ -22,6 +22,15 @@ func TestUnreachablePostgres(t *testing.T) {
 	}
 }
 
+// Nor is a name that nobody knows said for each way to try it.
+func TestUnknownPostgres(t *testing.T) {
+	t.Parallel()
+	got := said(t, "postgres://ann@nowhere.invalid/jobs", "dead", "list")
+	if line, rest, _ := strings.Cut(got, "\n"); rest != "status 1" || strings.Count(line, "lookup nowhere.invalid") != 1 {
+		t.Errorf("it says\n%s", got)
+	}
+}
+
 // An operator's command makes nothing in a database without our tables, and says what does.
 func TestEmptyPostgres(t *testing.T) {
 	t.Parallel()

@@ -185,6 +185,7 @@ nothing. The jobs cannot be brought back; the clearing goes into the audit trail
 	command.Flags().BoolVar(&sure.yes, "yes", false, "do not ask")
 	command.Flags().BoolVar(&sure.dryRun, "dry-run", false, "only say how many jobs it would be")
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, args []string) error {
+		act.must = !sure.dryRun
 		by, err := act.actor(p)
 		if err != nil {
 			return err

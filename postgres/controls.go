@@ -95,6 +95,9 @@ func (s *Store) control(ctx context.Context, c desk.Control, action pawl.Action,
 	if err := desk.CheckName(c.What, c.Name); err != nil {
 		return err
 	}
+	if err := desk.CheckUntil(c.Until); err != nil {
+		return err
+	}
 	kinds, queues := []string{c.Name}, []string(nil)
 	if c.What == desk.OfQueue {
 		kinds, queues = queues, kinds

@@ -107,7 +107,9 @@ func (s *Store) insertSmall(ctx context.Context, in *insertion) error {
 // insert stores the jobs in a transaction of their own.
 func (s *Store) insert(ctx context.Context, in *insertion) error {
 	// What is unexpected in a call of several jobs may have to be taken back.
-	plain := func() bool { return in.isPlain() && (in.isApart() && (in.hopeful || !in.special) || in.hopeful && !in.swift) }
+	plain := func() bool {
+		return in.isPlain() && (in.isApart() && (in.hopeful || !in.special) || in.hopeful && !in.swift)
+	}
 	insert := func() error {
 		if plain() {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, execer.OnPgx(conn)) })

@@ -41,7 +41,7 @@ type connectError struct{ err error }
 func (e *connectError) Error() string {
 	var parts []string
 	for line := range strings.Lines(e.err.Error()) {
-		if line = strings.TrimSpace(line); line != "" && !slices.Contains(parts, line) {
+		if line = strings.TrimSpace(line); line != "" && !slices.ContainsFunc(parts, func(said string) bool { return strings.HasSuffix(said, line) }) {
 			parts = append(parts, line)
 		}
 	}

@@ -81,6 +81,9 @@ func (s *Store) setSwitch(ctx context.Context, c desk.Control, action pawl.Actio
 	if err := desk.CheckName(c.What, c.Name); err != nil {
 		return err
 	}
+	if err := desk.CheckUntil(c.Until); err != nil {
+		return err
+	}
 	err := s.write(ctx, func(ctx context.Context, w *writer) error {
 		w.ready = true // claimers look again
 		return writeSwitch(ctx, w, c, action, by, now())

@@ -187,6 +187,10 @@ func switchesListed(f *fixture) {
 			Queue: "q", Paused: true, Until: until, Setting: pawl.Setting{By: operator("test"), At: at("queue q", pawl.ActionPause)},
 		}},
 	})
+	for _, late := range []time.Time{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<60, 0)} {
+		f.fails("a switch without a last day", f.store.SwitchKind(f.ctx, pawl.KindSwitch{Kind: "a.v1", Until: late}, operator("test")), pawl.ErrInvalid)
+		f.fails("a pause without a last day", f.store.PauseQueue(f.ctx, pawl.QueuePause{Queue: "q", Paused: true, Until: late}, operator("test")), pawl.ErrInvalid)
+	}
 	f.pass(2 * time.Hour)
 	a.At = at("kind a.v1", pawl.ActionSwitch)
 	f.equal("switches past their end", list(), pawl.Switches{Kinds: []pawl.KindSwitch{a}})

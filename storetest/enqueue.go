@@ -97,6 +97,8 @@ func allOrNone(f *fixture) {
 		"no kind":        func(j *pawl.NewJob) { j.Kind = "" },
 		"no queue":       func(j *pawl.NewJob) { j.Queue = "" },
 		"negative delay": func(j *pawl.NewJob) { j.Delay = -time.Second },
+		"the year 10000": func(j *pawl.NewJob) { j.RunAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"beyond all":     func(j *pawl.NewJob) { j.RunAt = time.Unix(1<<60, 0) },
 	} {
 		bad := f.job()
 		spoil(&bad)

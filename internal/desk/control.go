@@ -30,6 +30,14 @@ func NoSwitch(kind string) error {
 	return fmt.Errorf("kind %s: no switch is set: %w", kind, pawl.ErrNotFound)
 }
 
+// CheckUntil refuses an end that no JSON could tell of any more.
+func CheckUntil(until time.Time) error {
+	if year := until.Year(); year < 0 || year > 9999 {
+		return &pawl.FieldError{Field: "until", Value: until, Rule: "must be a time before the year 10000"}
+	}
+	return nil
+}
+
 // State is the control as the trail shows it.
 func (c Control) State() string {
 	text := map[string][2]string{OfKind: {"off", "on"}, OfQueue: {"running", "paused"}}[c.What]
