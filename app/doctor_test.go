@@ -3,13 +3,16 @@ package app
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/app/internal/config"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/pawljobs/pawl/resilience"
+	"github.com/pawljobs/pawl/sqlite"
 )
 
 func (d *doctor) found(check string) (f pawl.Finding) {
@@ -47,6 +50,31 @@ func TestDoctorComparesTimeouts(t *testing.T) {
 	d.ladders()
 	if f, want := d.found("ladder"), "downstream cdn is made for jobs of 4m, and these have less: c.short.v1 (30s)"; f.Text != want || f.Grade != pawl.GradeRisk {
 		t.Errorf("%s: %q, want %q", f.Grade, f.Text, want)
+	}
+}
+
+// A host that starts does not warn of what it is about to serve; who asks otherwise is told.
+func TestDoctorAtTheStart(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := pawl.NewKind[int]("a.v1", pawl.Policy{}).Enqueue(t.Context(), s, 1); err != nil {
+		t.Fatal(err)
+	}
+	for starting, want := range map[bool]pawl.Grade{true: pawl.GradeFine, false: pawl.GradeRisk} {
+		d := &doctor{program: &program{mux: pawl.NewMux(), name: "pawl"}}
+		if err := d.standing(t.Context(), s, starting); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.found(string(ops.NoHost)).Grade; (got == pawl.GradeRisk) != (want == pawl.GradeRisk) {
+			t.Errorf("starting %t: no-host is %q", starting, got)
+		}
+		if d.found(string(ops.LogOnly)).Text == "" {
+			t.Errorf("starting %t: it does not say that deaths alert nobody", starting)
+		}
 	}
 }
 
