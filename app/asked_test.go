@@ -28,7 +28,7 @@ func (m *meanwhile) Read(text []byte) (int, error) {
 func TestWhatChangesWhileAQuestionWaitsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	kind := pawl.NewKind[int]("email.welcome.v1", pawl.Policy{})
-	for _, line := range []string{"dead prune --before 2100-01-01 --status dead", "dead erase --kind email.welcome.v1"} {
+	for _, line := range []string{"dead prune --before 2100-01-01 --status dead --reason test", "dead erase --kind email.welcome.v1 --reason test"} {
 		f := setupFar(t)
 		f.die(1)
 		var out, talk strings.Builder

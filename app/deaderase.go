@@ -28,7 +28,7 @@ their args; those that run are asked to stop and have to be erased once they hav
 
 The audit trail says that args were erased, by whom and how many, and not which text or tag was looked for.`,
 		Example: "  pawl dead erase --tag customer:4711 --dry-run\n  pawl dead erase --tag customer:4711 --texts --reason 'request 17'\n" +
-			"  pawl dead erase 01890a5d-ac96-774b-bcce-b302099a8057",
+			"  pawl dead erase 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'request 17'",
 	}
 	flags := command.Flags()
 	flags.StringVar(&e.CorrelationID, "correlation-id", "", "part of this request or process")
