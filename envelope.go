@@ -27,7 +27,9 @@ type Envelope struct {
 	LimitKey      string
 	Limited       bool // its kind stated a limit when it was enqueued
 	Origin        Origin
-	Signature     []byte // room for a signing key ring; empty when signing is off
+	Batch         ID       // of which it is a member
+	After         BatchEnd // of the batch that it follows
+	Signature     []byte   // room for a signing key ring; empty when signing is off
 	// Erased is when the args were erased (Eraser); zero when they are there. Such an envelope has no args and no keys, and
 	// cannot be enqueued.
 	Erased time.Time
@@ -54,6 +56,7 @@ const (
 	OriginRedrive  OriginSource = "redrive"  // Ref is a dead letter
 	OriginOutbox   OriginSource = "outbox"   // Ref is an outbox message
 	OriginSchedule OriginSource = "schedule" // Ref is a schedule and its tick
+	OriginBatch    OriginSource = "batch"    // Ref is a batch, all members of which have ended
 )
 
 // Deadline is the time after which the job may no longer be started, given when it was enqueued; zero when there is
@@ -104,6 +107,8 @@ const (
 	fieldErased        = 24 // Unix milliseconds
 	fieldLimitKey      = 25
 	fieldLimited       = 26
+	fieldBatch         = 27
+	fieldAfter         = 28 // a batch's id, then how many were done, dead, removed, one uvarint each
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -157,6 +162,12 @@ func (e Envelope) Encode() []byte {
 	w.text(fieldLimitKey, e.LimitKey)
 	if e.Limited {
 		w.number(fieldLimited, 1)
+	}
+	if !e.Batch.IsZero() {
+		w.bytes(fieldBatch, e.Batch[:])
+	}
+	if !e.After.Batch.IsZero() {
+		w.bytes(fieldAfter, e.After.encode())
 	}
 	return binary.LittleEndian.AppendUint32(w, crc32.Checksum(w, castagnoli))
 }
@@ -250,8 +261,38 @@ func (e *Envelope) set(field uint64, value []byte) error {
 		e.Policy.Jitter = math.Float64frombits(binary.LittleEndian.Uint64(value))
 	case fieldBackoff:
 		return e.setBackoff(value)
+	case fieldBatch:
+		if len(value) != len(e.Batch) {
+			return errTruncated
+		}
+		copy(e.Batch[:], value)
+	case fieldAfter:
+		return e.After.decode(value)
 	default:
 		return e.setNumber(field, value)
+	}
+	return nil
+}
+
+func (b BatchEnd) encode() []byte {
+	out := append([]byte{}, b.Batch[:]...)
+	for _, n := range []int{b.Done, b.Dead, b.Removed} {
+		out = binary.AppendUvarint(out, uint64(n))
+	}
+	return out
+}
+
+func (b *BatchEnd) decode(value []byte) error {
+	if len(value) < len(b.Batch) {
+		return errTruncated
+	}
+	value = value[copy(b.Batch[:], value):]
+	for _, count := range []*int{&b.Done, &b.Dead, &b.Removed} {
+		number, n := binary.Uvarint(value)
+		if n <= 0 {
+			return errTruncated
+		}
+		*count, value = int(min(number, math.MaxInt32)), value[n:]
 	}
 	return nil
 }

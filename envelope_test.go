@@ -19,6 +19,7 @@ func fullEnvelope() pawl.Envelope {
 		RetryUntil: noon, CorrelationID: "c", TraceParent: "00-1", TraceState: "s=1", Tags: []string{"x", "y"},
 		Unique:      pawl.Unique{Key: "k", Scope: pawl.UniqueForPeriod, Period: time.Minute},
 		OrderingKey: "o", LimitKey: "l", Limited: true, Origin: pawl.Origin{Source: pawl.OriginRedrive, Ref: "r"}, Signature: []byte{1, 2},
+		Batch: pawl.NewID(), After: pawl.BatchEnd{Batch: pawl.NewID(), Done: 300, Dead: 2, Removed: 1},
 	}
 }
 

@@ -22,6 +22,8 @@ var (
 	// ErrConfirm means that the operation needs an explicit confirmation: the effect of a job whose outcome is
 	// unknown must be checked before it is run again.
 	ErrConfirm error = sentinel{"confirmation needed", ClassPermanent}
+	// ErrBatchEnded means that a job cannot join a batch: its callback has been enqueued. Nothing was changed.
+	ErrBatchEnded error = sentinel{"batch has ended", ClassPermanent}
 	// ErrUnsupported means that this store cannot do what was asked, for example a delay on an inline connection.
 	ErrUnsupported error = sentinel{"not supported by this store", ClassPermanent}
 

@@ -23,6 +23,8 @@ type JobInfo struct {
 	Tags          []string
 	EnqueuedAt    time.Time // by the store's clock
 	Origin        Origin    // what enqueued it; schedule.Origin reads a tick from it
+	Batch         ID        // of which it is a member; zero: none, also when it comes from a dead letter
+	After         BatchEnd  // how the members of the batch that it follows ended; zero: it follows none
 }
 
 // Runner is what stands behind a Job's operations: the host, an inline connection, or a test's fake.

@@ -108,6 +108,24 @@ func (k Kind[T]) New(ctx context.Context, connection Connection, args T, options
 
 var errNoEnqueuer error = &FieldError{Field: "enqueuer", Value: nil, Rule: "must be a store, a transaction or an inline connection"}
 
+// NewMany is New for one job for each of the args, with the same options.
+// WithID and a unique key make sense for one job only and are refused.
+func (k Kind[T]) NewMany(ctx context.Context, connection Connection, args []T, options ...Option) ([]NewJob, error) {
+	jobs := make([]NewJob, len(args))
+	for i := range args {
+		job, err := k.New(ctx, connection, args[i], options...)
+		if err != nil {
+			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(args), err)
+		}
+		if i > 0 && (job.ID == jobs[0].ID || job.Unique.Key != "") {
+			return nil, fmt.Errorf("enqueue %s: %w", k.name,
+				&FieldError{"options", "WithID, Unique", "must not be given for several jobs at once"})
+		}
+		jobs[i] = job
+	}
+	return jobs, nil
+}
+
 // Enqueue stores one job and returns when it is durable. With a store's Tx as the Enqueuer the job is part of that
 // transaction: a rollback means that it never was.
 //
@@ -134,17 +152,9 @@ func (k Kind[T]) EnqueueMany(ctx context.Context, to Enqueuer, args []T, options
 	if to == nil {
 		return nil, errNoEnqueuer
 	}
-	jobs := make([]NewJob, len(args))
-	for i := range args {
-		job, err := k.New(ctx, to.Connection(), args[i], options...)
-		if err != nil {
-			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(args), err)
-		}
-		if i > 0 && (job.ID == jobs[0].ID || job.Unique.Key != "") {
-			return nil, fmt.Errorf("enqueue %s: %w", k.name,
-				&FieldError{"options", "WithID, Unique", "must not be given for several jobs at once"})
-		}
-		jobs[i] = job
+	jobs, err := k.NewMany(ctx, to.Connection(), args, options...)
+	if err != nil {
+		return nil, err
 	}
 	results, err := to.Enqueue(ctx, jobs)
 	if err != nil {

@@ -243,7 +243,8 @@ type Jobs interface {
 	// At most MaxCancel at a time. A job that waits or is scheduled is removed at once. One that is running is marked:
 	// its host hears of it with its next beat and cancels the handler's ctx with cause ErrCancelled. When its attempt
 	// then ends, in whatever way except done or by a death of its own, or its host dies, the job is removed, also where
-	// it would have been retried. A redrive that is cancelled so is written back to its letter as cancelled.
+	// it would have been retried. A redrive that is cancelled so is written back to its letter as cancelled. The id of a batch that
+	// is open removes the job that was to follow it, and nothing else: its members go on, and nothing follows.
 	CancelJobs(ctx context.Context, ids []ID, by By) ([]Cancelled, error)
 	// RunJobsNow makes scheduled jobs ready, behind those of their queues that are, each audited; result i belongs to id i,
 	// and a refused one does not stop the others: ErrNotFound, or ErrConflict when it is not scheduled. At most MaxCancel

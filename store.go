@@ -30,6 +30,8 @@ type NewJob struct {
 	Limit       Limit     // what the kind states, for a store that has not heard of it
 	EnqueuedAt  time.Time // zero, the store's now; set only when a letter is retried under its own id
 	Letter      ID        // the dead letter that this job was redriven or retried from
+	Batch       ID        // see Member
+	Opens       bool      // it is not stored as a job yet: it opens the batch of its id, and follows when all members have ended
 	Envelope    []byte
 }
 
@@ -55,6 +57,7 @@ func (j *NewJob) fill(e Envelope) {
 	j.ID, j.Kind, j.Queue, j.Unique = e.ID, e.Kind, e.Policy.Queue, e.Unique
 	j.Once, j.StartsOff = e.Policy.MaxTries == 1, e.Policy.StartsOff
 	j.OrderingKey, j.LimitKey, j.Limited, j.Limit = e.OrderingKey, e.LimitKey, e.Limited, e.Policy.Limit
+	j.Batch = e.Batch
 }
 
 // Check refuses a job that no Kind has made: without an id, an envelope, or proper names. Stores call it.
@@ -70,6 +73,11 @@ func (j NewJob) Check() error {
 	}
 	if year := j.RunAt.Year(); year < 0 || year > 9999 {
 		return &FieldError{"run at", j.RunAt, "must be a time before the year 10000"}
+	}
+	if j.Opens {
+		if err := j.checkCallback(); err != nil {
+			return err
+		}
 	}
 	return CheckName("queue", j.Queue)
 }

@@ -28,6 +28,9 @@ func (c *Client) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueu
 		if err := job.Check(); err != nil {
 			return nil, err
 		}
+		if job.Opens || !job.Batch.IsZero() {
+			return nil, fmt.Errorf("a batch over the API: %w", pawl.ErrUnsupported)
+		}
 	}
 	if err := fewEnough("jobs", len(jobs)); err != nil {
 		return nil, err

@@ -115,10 +115,15 @@ func (a *attempt) open(timeout time.Duration) (ctx context.Context, job *pawl.Jo
 
 func (a *attempt) info() pawl.JobInfo {
 	e := &a.envelope
+	batch := e.Batch
+	if !a.job.Letter.IsZero() {
+		batch = pawl.ID{} // which has counted the death
+	}
 	return pawl.JobInfo{
 		ID: a.job.ID, Kind: a.job.Kind, Queue: a.job.Queue, Connection: a.host.connection,
 		Attempt: a.job.Attempt, MaxTries: e.Policy.MaxTries, Args: bytes.Clone(e.Args), CorrelationID: e.CorrelationID,
 		TraceParent: e.TraceParent, TraceState: e.TraceState, Tags: e.Tags, EnqueuedAt: a.job.EnqueuedAt, Origin: e.Origin,
+		Batch: batch, After: e.After,
 	}
 }
 

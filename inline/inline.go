@@ -111,6 +111,8 @@ func supported(job pawl.NewJob) error {
 		return fmt.Errorf("a delay or run-at on an inline connection, which runs jobs at once: %w", pawl.ErrUnsupported)
 	case job.Unique.Scope == pawl.UniqueForPeriod:
 		return fmt.Errorf("a unique key for a period on an inline connection, which remembers no keys: %w", pawl.ErrUnsupported)
+	case job.Opens || !job.Batch.IsZero():
+		return fmt.Errorf("a batch on an inline connection, which keeps no jobs: %w", pawl.ErrUnsupported)
 	case job.StartsOff:
 		return fmt.Errorf("a kind that starts off on an inline connection, which has no switches: %w", pawl.ErrUnsupported)
 	}

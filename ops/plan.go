@@ -75,7 +75,8 @@ func (d *Desk) planRedriveOf(letter pawl.DeadLetter, o RedriveOptions, many bool
 func redriven(envelope pawl.Envelope, letter, id pawl.ID) (pawl.NewJob, error) {
 	envelope.ID = id
 	envelope.Origin = pawl.Origin{Source: pawl.OriginRedrive, Ref: letter.String()}
-	envelope.Signature = nil // it was made for the old id
+	envelope.Signature = nil   // it was made for the old id
+	envelope.Batch = pawl.ID{} // which has counted the death
 	if err := envelope.Check(); err != nil {
 		return pawl.NewJob{}, fmt.Errorf("letter %s: %w", letter, err)
 	}

@@ -114,6 +114,8 @@ func message(job pawl.NewJob) (newRow, error) {
 	switch {
 	case !job.Letter.IsZero() || !job.EnqueuedAt.IsZero():
 		return newRow{}, fmt.Errorf("a redrive goes straight to its store: %w", pawl.ErrUnsupported)
+	case job.Opens || !job.Batch.IsZero():
+		return newRow{}, fmt.Errorf("a batch goes straight to its store, where it may have ended before a message arrives: %w", pawl.ErrUnsupported)
 	case job.RunAt.Year() > 9999:
 		return newRow{}, &pawl.FieldError{Field: "run at", Value: job.RunAt, Rule: "must be a time before the year 10000"}
 	}

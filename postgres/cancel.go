@@ -19,7 +19,7 @@ const (
 	selectEndedState = `select id, case state when 0 then 'done' when 1 then 'dead' else 'removed' end from {t} where id = any($1::uuid[])`
 	markCancelled    = `update {s}.job set flags = flags | 8 where id = any($1::uuid[])`
 
-	endedColumns = `j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.letter, j.envelope`
+	endedColumns = `j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.letter, j.envelope, j.batch`
 	removeFree   = `delete from {s}.job j where j.id = any($1::uuid[]) and j.holder is null returning ` + endedColumns
 
 	// Without claims, whatever the session holds of the ids.
@@ -65,7 +65,7 @@ type canceling struct {
 }
 
 func (c *canceling) run(ctx context.Context, tx pgx.Tx, ids []pawl.ID) ([]pawl.Cancelled, error) {
-	for _, step := range []func(context.Context, pgx.Tx, []pawl.ID) error{c.look, c.removeFree, c.mark, c.refuse} {
+	for _, step := range []func(context.Context, pgx.Tx, []pawl.ID) error{c.look, c.removeFree, c.mark, c.stopBatches, c.refuse} {
 		if err := step(ctx, tx, ids); err != nil {
 			return nil, err
 		}
@@ -132,14 +132,38 @@ func (c *canceling) mark(ctx context.Context, tx pgx.Tx, _ []pawl.ID) error {
 	return err
 }
 
-// refuse says of the others why not.
-func (c *canceling) refuse(ctx context.Context, tx pgx.Tx, ids []pawl.ID) error {
-	var rest idList
+// rest are those of some jobs that were not found yet.
+func (c *canceling) rest(ids []pawl.ID) (rest idList) {
 	for _, id := range ids {
 		if _, there := c.results[id]; !there {
 			rest = append(rest, id)
-			c.results[id] = desk.CancelRefused(id, "")
 		}
+	}
+	return rest
+}
+
+// stopBatches removes jobs that were to follow batches that are open.
+func (c *canceling) stopBatches(ctx context.Context, tx pgx.Tx, ids []pawl.ID) error {
+	rest := c.rest(ids)
+	if len(rest) == 0 {
+		return nil
+	}
+	jobs, err := c.store.takeCallbacks(ctx, tx, rest)
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	for _, job := range jobs {
+		c.results[job.id] = pawl.Cancelled{State: pawl.JobRemoved}
+		c.lines = append(c.lines, audited{c.by, desk.CancelCallbackEntry(job.id)})
+	}
+	return c.store.keepRemoved(ctx, tx, jobs, c.slots)
+}
+
+// refuse says of the others why not.
+func (c *canceling) refuse(ctx context.Context, tx pgx.Tx, ids []pawl.ID) error {
+	rest := c.rest(ids)
+	for _, id := range rest {
+		c.results[id] = desk.CancelRefused(id, "")
 	}
 	ended, err := c.store.endedStates(ctx, tx, rest, c.slots)
 	for id, state := range ended {
@@ -148,7 +172,7 @@ func (c *canceling) refuse(ctx context.Context, tx pgx.Tx, ids []pawl.ID) error 
 	return err
 }
 
-// takeEnded reads the jobs that a statement has removed, with what other tables have of them.
+// takeEnded reads the jobs that a statement has removed by an operator's will, with what other tables have of them.
 func (s *Store) takeEnded(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]*ended, error) {
 	rows, err := tx.Query(ctx, statement, args...)
 	if err != nil {
@@ -162,10 +186,19 @@ func (s *Store) takeEnded(ctx context.Context, tx pgx.Tx, statement string, args
 		jobs = append(jobs, &job)
 		return nil
 	})
-	if err == nil && len(jobs) > 0 {
-		err = s.takePast(ctx, tx, jobs)
+	if err != nil || len(jobs) == 0 {
+		return jobs, err
 	}
-	return jobs, err
+	removed := tallies{}
+	for _, job := range jobs {
+		if !job.batch.IsZero() {
+			removed.of(job.batch).removed++
+		}
+	}
+	if err := s.noteEnds(ctx, tx, removed); err != nil {
+		return nil, err
+	}
+	return jobs, s.takePast(ctx, tx, jobs)
 }
 
 // keepRemoved remembers jobs that operators removed, and tells the letters that they came from.
@@ -232,6 +265,7 @@ func (b *settling) removeInstead(ctx context.Context, tx pgx.Tx, members []int, 
 	jobs, err := b.store.removeCancelled(ctx, tx, int64(b.session), ids, claims, records, slots)
 	for _, job := range jobs {
 		b.results[index[job.id]] = nil
+		b.see(job.flags)
 	}
 	return err
 }

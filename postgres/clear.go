@@ -24,11 +24,13 @@ const (
   select id from {s}.job where id in (select id from picked) order by id for update
 ), gone as (
   delete from {s}.job j using locked l where j.id = l.id
-  returning j.id, j.seq, j.run_at, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.letter, j.envelope
+  returning j.id, j.seq, j.run_at, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.letter, j.envelope, j.batch
 ), attempts as (
   delete from {s}.attempt a using gone g where a.job_id = g.id and g.flags & 4 <> 0 returning a.job_id, a.n, a.record
 ), verdicts as (
   delete from {s}.verdict v using gone g where v.job_id = g.id and g.flags & 4 <> 0
+), counted as (
+  insert into {s}.tally (batch, removed) select batch, count(*) from gone where flags & 256 <> 0 group by batch
 ), came as (
   insert into {s}.arrival (job_id) select id from gone where flags & 32 <> 0
 ){kept}

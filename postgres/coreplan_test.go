@@ -18,7 +18,10 @@ func TestHostPlans(t *testing.T) {
 		`insert into {s}.job (id, queue, kind, ukey, envelope) select gen_random_uuid(), 1, 1, gen_random_uuid(), '\x00' from generate_series(1, 5000) g`,
 		`insert into {s}.job (id, queue, kind, crashes, envelope) select gen_random_uuid(), 1, 1, 2, '\x00' from generate_series(1, 5) g`,
 		`insert into {s}.done_1 (id, state) select gen_random_uuid(), 0 from generate_series(1, 50000) g`,
-		`vacuum analyze {s}.job`, `vacuum analyze {s}.done_1`)
+		`insert into {s}.batch (id, kind, queue, delay, created_at, ended_at) select gen_random_uuid(), 1, 1, 0, now() - g * interval '1 second',
+		case when g % 100 > 0 then now() - g * interval '1 second' end from generate_series(1, 50000) g`,
+		`insert into {s}.tally (batch, done) select id, 1 from {s}.batch`,
+		`vacuum analyze {s}.job`, `vacuum analyze {s}.done_1`, `vacuum analyze {s}.batch`, `vacuum analyze {s}.tally`)
 	checkHostPlans(t, s)
 }
 
@@ -56,9 +59,16 @@ func checkHostPlans(t *testing.T, s *Store) {
 		"end of a session":  {s.sql.endSession, "using job_suspect"},
 		"reserved":          {s.sql.selectReserved, "using job_ready"},
 		"recover":           {s.sql.recoverJobs, "using job_pkey"},
+		"open batches":      {s.sql.lockOpenBatches, "using batch_pkey"},
+		"count members":     {s.sql.countMembers, "using tally_pkey"},
+		"lock batches":      {s.sql.lockOver, "using batch_pkey"},
+		"end batches":       {s.sql.endBatches, "using tally_batch"},
+		"batch":             {s.sql.selectBatch, "using tally_batch"},
+		"cancel batches":    {s.sql.cancelBatches, "using batch_pkey"},
+		"batches over age":  {s.sql.purgeBatches, "using batch_ended"},
 		"attempts":          {s.sql.selectAttempts, "using attempt_pkey"},
 	} {
-		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "Hash", "hashed", "Merge")
+		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "Hash Cond", "hashed", "Merge")
 	}
 	for _, text := range []string{slots.texts.insertUnique, slots.texts.insertUniqueNow, slots.texts.insertUniqueOne} {
 		plan := hostPlan(t, s, text) // what is hashed are the few whose keys are held

@@ -50,6 +50,9 @@ func (s *Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueue
 	if in.lined {
 		s.giveTurns(ctx)
 	}
+	if in.batched {
+		s.counts.ask() // one that was opened without members is over
+	}
 	return in.results, nil
 }
 

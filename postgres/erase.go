@@ -24,6 +24,8 @@ const (
 from {s}.letter l join {s}.evidence e on e.letter = l.id where l.id > $1 and l.dead_at >= $4 order by l.id limit $2`
 	walkJobs = `select j.id, j.letter, k.text, q.text, j.enqueued_at, j.envelope
 from {s}.job j` + withNames + ` where j.id > $1 order by j.id limit $2`
+	walkBatches = `select j.id, null::uuid, k.text, q.text, j.created_at, j.envelope
+from {s}.batch j` + withNames + ` where j.id > $1 and j.envelope is not null order by j.id limit $2`
 	walkDone = `select j.id, j.letter, k.text, q.text, j.enqueued_at, j.envelope
 from {s}.%s j` + withNames + ` where j.id > $1 and j.finished_at is not null order by j.id limit $2`
 
@@ -195,11 +197,17 @@ func (z *erasing) job(rows pgx.Rows) (c desk.Picked, err error) {
 	return c, err
 }
 
-// unfinished removes the jobs that have not ended, or counts them.
+// unfinished removes the jobs that have not ended, or counts them, with those that are to follow batches.
 func (z *erasing) unfinished(ctx context.Context) error {
-	return z.walk(ctx, walkJobs, nil, z.job, func(some []desk.Picked) error {
-		return z.RemoveUnfinished(some, func(ids []pawl.ID) ([]pawl.Cancelled, error) { return z.store.CancelJobs(ctx, ids, z.By) })
-	})
+	for _, text := range []string{walkBatches, walkJobs} {
+		err := z.walk(ctx, text, nil, z.job, func(some []desk.Picked) error {
+			return z.RemoveUnfinished(some, func(ids []pawl.ID) ([]pawl.Cancelled, error) { return z.store.CancelJobs(ctx, ids, z.By) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (z *erasing) finished(ctx context.Context, slots slotSet) error {

@@ -72,7 +72,7 @@ func collisionWait(try int) time.Duration {
 func affectsAll(err error) bool {
 	code := state(err)
 	switch {
-	case errors.Is(err, pawl.ErrConflict): // an id that is another job's
+	case errors.Is(err, pawl.ErrConflict), errors.Is(err, pawl.ErrBatchEnded): // an id that is another job's, a job that comes too late
 		return false
 	case len(code) < 2:
 		return true

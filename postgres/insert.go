@@ -19,6 +19,7 @@ const (
 	flagLined      = 32  // has a row in turn
 	flagLinedKind  = 64  // with its kind in it
 	flagLinedKeys  = 128 // with a key in it
+	flagMember     = 256 // of a batch
 )
 
 const (
@@ -28,15 +29,16 @@ select * from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea
 	insertOne = `insert into {s}.job (id, queue, kind, flags, envelope) values ($1, $2, $3, $4, $5)`
 
 	// Zeros stand for nulls. $6 are delays and $7 and $8 are times, all in microseconds.
-	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey)
+	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey, batch)
 select id, queue, kind, flags, envelope, case when due > now() then due when flags & 32 <> 0 then 'infinity' end,
   case when due > now() then due when enqueued <> 0 then now() end,
   case when enqueued <> 0 then 'epoch'::timestamptz + enqueued * interval '1 microsecond' else now() end,
-  nullif(letter, '00000000-0000-0000-0000-000000000000'), nullif(ukey, '00000000-0000-0000-0000-000000000000')
+  nullif(letter, '00000000-0000-0000-0000-000000000000'), nullif(ukey, '00000000-0000-0000-0000-000000000000'),
+  nullif(batch, '00000000-0000-0000-0000-000000000000')
 from (select *, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 microsecond'
     else now() + delay * interval '1 microsecond' end as due
-  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[])
-    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey)) t`
+  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[], $11::uuid[])
+    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey, batch)) t`
 
 	// Where an id may be there already. It costs a quarter more of the log, so it is left out until one is.
 	unlessThere = ` on conflict (id) do nothing returning id`
@@ -66,8 +68,9 @@ type insertion struct {
 	slots    slotSet
 	full     bool          // some job has more than the plain columns
 	lined    bool          // some job stands in line
-	special  bool          // some job has a unique key or comes from a letter
-	swift    bool          // for all that, one statement can decide on all: no letters, no key twice, nobody in line
+	special  bool          // some job has a unique key or comes from a letter, or there is a batch
+	swift    bool          // for all that, one statement can decide on all: no letters, no key twice, nobody in line, no batch
+	batched  bool          // some job opens a batch or joins one
 	notify   bool          // in the transaction itself
 	alone    bool          // nobody gives turns after its commit: it is a caller's, or this principal may not
 	guest    bool          // it is a caller's transaction, which goes on
@@ -103,7 +106,8 @@ func (s *Store) insertionOf(jobs []pawl.NewJob, slots slotSet) *insertion {
 	}
 	for i := range jobs {
 		job := &jobs[i]
-		in.special = in.special || job.Unique.Key != "" || !job.Letter.IsZero()
+		in.batched = in.batched || job.Opens || !job.Member().IsZero()
+		in.special = in.special || in.batched || job.Unique.Key != "" || !job.Letter.IsZero()
 		in.lined = in.lined || job.OrderingKey != "" || job.Limited
 		in.full = in.full || in.special || in.lined || job.Delay != 0 || !job.RunAt.IsZero() || !job.EnqueuedAt.IsZero()
 	}
@@ -116,7 +120,7 @@ func (in *insertion) hashKeys() {
 	if !in.special {
 		return
 	}
-	in.keys, in.swift = make(idList, len(in.jobs)), !in.lined
+	in.keys, in.swift = make(idList, len(in.jobs)), !in.lined && !in.batched
 	seen := make(map[pawl.ID]bool, len(in.jobs))
 	for i := range in.jobs {
 		job := &in.jobs[i]
@@ -169,7 +173,15 @@ func (in *insertion) run(ctx context.Context, x execer.Execer) error {
 			return err
 		}
 	}
-	return in.insertRows(ctx, x, rows)
+	if len(rows) > 0 {
+		if err := in.insertRows(ctx, x, rows); err != nil {
+			return err
+		}
+	}
+	if in.batched && !in.guest {
+		return in.join(ctx, x)
+	}
+	return nil
 }
 
 // insertRows stores the jobs at these indices.
@@ -249,16 +261,16 @@ func (in *insertion) statement(rows []int) step {
 		return step{SQL: plain, Args: in.plainArgs(rows)}
 	}
 	delays, ats, enqueued := make([]int64, n), make([]int64, n), make([]int64, n)
-	letters, keys := make(idList, n), make(idList, n)
+	letters, keys, batches := make(idList, n), make(idList, n), make(idList, n)
 	for r, i := range rows {
 		job := &in.jobs[i]
 		delays[r], ats[r], enqueued[r] = microseconds(job.Delay), epochMicros(job.RunAt), epochMicros(job.EnqueuedAt)
-		letters[r] = job.Letter
+		letters[r], batches[r] = job.Letter, job.Member()
 		if job.Unique.Key != "" && job.Unique.Scope != pawl.UniqueForPeriod {
 			keys[r] = in.keys[i]
 		}
 	}
-	args := append(in.plainArgs(rows), delays, ats, enqueued, letters, keys)
+	args := append(in.plainArgs(rows), delays, ats, enqueued, letters, keys, batches)
 	if in.lined {
 		full, args = in.store.sql.insertLinedUnless, append(args, in.lineArgs(rows)...)
 		if in.hopeful {
@@ -295,6 +307,9 @@ func flagsOf(job *pawl.NewJob) (flags int16) {
 	}
 	if job.OrderingKey != "" || job.Limited && job.LimitKey != "" {
 		flags |= flagLinedKeys
+	}
+	if !job.Member().IsZero() {
+		flags |= flagMember
 	}
 	if job.Unique.Key != "" && job.Unique.Scope == pawl.UniqueWaiting {
 		flags |= flagKeyWaiting

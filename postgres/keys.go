@@ -51,7 +51,7 @@ select u.id, u.holder, known.living is not null from held u left join lateral (
 ), kept as (
   insert into {s}.key (hash, job_id, until_at, purge_at)
   select u.hash, u.id, now() + u.period * interval '1 microsecond', now() + u.period * interval '1 microsecond'
-  from unnest($1::uuid[], $11::uuid[], $12::bigint[]) u (id, hash, period)
+  from unnest($1::uuid[], $12::uuid[], $13::bigint[]) u (id, hash, period)
   where u.period > 0 and u.id not in (select id from held)
   on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at
 )` + knownUnique
@@ -111,6 +111,11 @@ func (a *admission) admit(ctx context.Context) (rows []int, err error) {
 	if err := a.look(ctx); err != nil {
 		return nil, fmt.Errorf("look up ids and keys: %w", err)
 	}
+	if a.batched {
+		if err := a.openBatches(ctx, a.x, a.known); err != nil {
+			return nil, err
+		}
+	}
 	var retried idList
 	held := struct {
 		keys, ids idList
@@ -118,6 +123,9 @@ func (a *admission) admit(ctx context.Context) (rows []int, err error) {
 	}{}
 	for i := range a.jobs {
 		job, result := &a.jobs[i], &a.results[i]
+		if job.Opens {
+			continue // it is stored with its batch
+		}
 		if *result = a.decide(job); result.Status != pawl.Accepted {
 			continue
 		}

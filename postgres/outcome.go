@@ -88,7 +88,7 @@ func (b *settling) settleTogether(ctx context.Context, tx pgx.Tx, members []int,
 	b.ready = true
 	in := b.store.insertionOf(next, slots)
 	in.number()
-	b.lined = b.lined || in.lined
+	b.lined, b.batched = b.lined || in.lined, b.batched || in.batched
 	if err := in.run(ctx, execer.OnPgx(tx)); err != nil {
 		return fmt.Errorf("enqueue follow-ups: %w", err)
 	}
@@ -199,6 +199,7 @@ type ended struct {
 	crashes    int16
 	flags      int16
 	letter     pawl.ID
+	batch      pawl.ID
 	envelope   []byte
 	history    []json.RawMessage
 }
@@ -207,7 +208,7 @@ type ended struct {
 func (e *ended) targets() []any {
 	return []any{
 		(*idColumn)(&e.id), &e.enqueuedAt, &e.queue, &e.kind, &e.attempt, &e.requeues, &e.crashes, &e.flags,
-		(*idColumn)(&e.letter), &e.envelope,
+		(*idColumn)(&e.letter), &e.envelope, (*idColumn)(&e.batch),
 	}
 }
 
@@ -233,7 +234,7 @@ func (b *settling) end(ctx context.Context, tx pgx.Tx, members []int, slots slot
 		job.member = index[job.id]
 		b.results[job.member] = nil
 		jobs = append(jobs, &job)
-		b.lined = b.lined || job.flags&flagLined != 0
+		b.see(job.flags)
 		return nil
 	})
 	if err != nil || len(jobs) == 0 {
@@ -243,6 +244,17 @@ func (b *settling) end(ctx context.Context, tx pgx.Tx, members []int, slots slot
 		return fmt.Errorf("take earlier attempts: %w", err)
 	}
 	if err := b.bury(ctx, tx, jobs); err != nil {
+		return err
+	}
+	ends := tallies{}
+	for _, job := range jobs {
+		if _, dead := b.items[job.member].Outcome.(pawl.Dead); !job.batch.IsZero() && dead {
+			ends.of(job.batch).dead++
+		} else if !job.batch.IsZero() {
+			ends.of(job.batch).done++
+		}
+	}
+	if err := b.store.noteEnds(ctx, tx, ends); err != nil {
 		return err
 	}
 	return b.keep(ctx, tx, jobs, slots)

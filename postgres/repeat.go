@@ -21,9 +21,10 @@ const (
 	mayRead      = `select has_table_privilege('{l}.job', 'select'){readable}`
 	readableTerm = ` and has_table_privilege('{t}', 'select')`
 
-	takeBackJobs = `delete from {s}.job where id = any($1::uuid[])`
-	takeBackTurn = `delete from {s}.turn where job_id = any($1::uuid[])`
-	takeBackKeys = `update {s}.key set job_id = null, until_at = null where hash = any($1::uuid[]) and job_id = any($2::uuid[])`
+	takeBackJobs    = `delete from {s}.job where id = any($1::uuid[])`
+	takeBackBatches = `delete from {s}.batch where id = any($1::uuid[])`
+	takeBackTurn    = `delete from {s}.turn where job_id = any($1::uuid[])`
+	takeBackKeys    = `update {s}.key set job_id = null, until_at = null where hash = any($1::uuid[]) and job_id = any($2::uuid[])`
 )
 
 // compareBatch bounds how many envelopes are looked at at a time.
@@ -132,6 +133,9 @@ func (in *insertion) takeBack(ctx context.Context, x execer.Execer) error {
 		return nil
 	}
 	steps := []step{{SQL: in.store.schema.text(takeBackJobs), Args: []any{stored}}}
+	if in.batched {
+		steps = append(steps, step{SQL: in.store.schema.text(takeBackBatches), Args: []any{stored}})
+	}
 	if in.lined {
 		steps = append(steps, step{SQL: in.store.schema.text(takeBackTurn), Args: []any{stored}})
 	}

@@ -51,7 +51,7 @@ type right struct {
 }
 
 const everyTable = "schema_version name kind job done slot attempt session switch letter evidence sink alert message audit operation operation_item " +
-	"schedule run kind_limit turn"
+	"schedule run kind_limit turn batch tally"
 
 // rights are all that is granted. Tables done_N have the rights of done. A table that nobody is granted anything on is
 // in ungranted.
@@ -65,7 +65,7 @@ func rights() []right {
 	add(RoleEnqueuer, "select", "schema_version slot")
 	add(RoleEnqueuer, "select, insert (text)", "name")
 	add(RoleEnqueuer, "insert (name)", "kind")
-	add(RoleEnqueuer, "select (id, seq, holder, run_at, flags, ukey), insert (id, queue, kind, run_at, ready_at, enqueued_at, flags, letter, ukey, envelope)", "job")
+	add(RoleEnqueuer, "select (id, seq, holder, run_at, flags, ukey), insert (id, queue, kind, run_at, ready_at, enqueued_at, flags, letter, ukey, batch, envelope)", "job")
 	add(RoleEnqueuer, "usage", "sequence:job_seq")
 	add(RoleEnqueuer, "select (id)", "done")
 	add(RoleEnqueuer, "execute", "function:take_back(uuid[])")
@@ -74,10 +74,14 @@ func rights() []right {
 	add(RoleEnqueuer, "select, insert, update (place, okey, lkey, kind, stage, pending)", "turn")
 	add(RoleEnqueuer, "insert (job_id, okey, lkey, kind, alone)", "arrival")
 	add(RoleEnqueuer, "insert", "kind_limit")
+	add(RoleEnqueuer, "select (id, ended_at), insert (id, kind, queue, delay, envelope), update (created_at)", "batch") // who locks a row must be able to change it
+	add(RoleEnqueuer, "insert (batch, members)", "tally")
 
-	for _, role := range []Role{RoleWorker, RoleOperator} { // both give turns, and write what becomes of letters
+	for _, role := range []Role{RoleWorker, RoleOperator} { // both give turns, count batches, and write what becomes of letters
 		add(role, "select, delete", "arrival")
 		add(role, "delete", "turn")
+		add(role, "insert (done, dead, removed, held), delete", "tally")
+		add(role, "update (members, done, dead, removed, ended_at, envelope)", "batch")
 		add(role, "select, insert, update (tokens, counted_at, next_at)", "rate")
 		add(role, "update (value), delete", "kind_limit")
 		add(role, "delete", "job attempt verdict")
@@ -97,7 +101,7 @@ func rights() []right {
 	add(RoleWorker, "insert, update (letter)", "verdict")
 	add(RoleWorker, "usage", "sequence:claim_seq")
 	add(RoleWorker, "execute", "function:make_days() function:retire_day(int,interval) function:drop_day(int)")
-	add(RoleWorker, "delete", "key")
+	add(RoleWorker, "delete", "key batch")
 	add(RoleWorker, "insert (name, info, kinds), update (beat, epoch, beat_at, busy, draining, unsettled, ended_at, closed, suspects, scanned, scan_queue, scan_seq, scan_at), delete", "session")
 	add(RoleWorker, "insert, update (seen_at)", "kind")
 	add(RoleWorker, "insert (id, dead_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags, exception_type, attempts, source_message, "+
@@ -109,6 +113,7 @@ func rights() []right {
 
 	add(RoleOperator, "update (seq, run_at, ready_at, flags)", "job")
 	add(RoleOperator, "delete", "done")
+	add(RoleOperator, "update (cancelled)", "batch")
 	add(RoleOperator, "insert (what, name, value, until), update (value, until, version)", "switch")
 	add(RoleOperator, "usage", "sequence:switch_version")
 	add(RoleOperator, "update (quiet, drain)", "session")

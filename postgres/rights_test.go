@@ -168,7 +168,7 @@ func statementsHere(t *testing.T, s *Store) map[string]string {
 	collect(reflect.ValueOf(slots.texts))
 	for name, text := range map[string]string{
 		"selectAudit": selectAudit, "eraseLetter": eraseLetter, "selectEvidence": selectEvidence, "eraseEvidence": eraseEvidence,
-		"walkLetters": walkLetters, "walkJobs": walkJobs, "eraseKey": eraseKey,
+		"walkLetters": walkLetters, "walkJobs": walkJobs, "walkBatches": walkBatches, "eraseKey": eraseKey,
 		"selectEnding": fmt.Sprintf(selectEnding, "done_1"), "eraseEnding": fmt.Sprintf(eraseEnding, "done_1"), "walkDone": fmt.Sprintf(walkDone, "done_1"),
 		"clearJobs":      strings.NewReplacer("{part}", clearReady, "{kept}", strings.ReplaceAll(keepRemoved, "{current}", "{s}.done_1")).Replace(clearJobs),
 		"forgetEnded":    `delete from {s}.done_1 where id = any($1::uuid[])`,

@@ -19,23 +19,27 @@ const (
 	settleDone = `with gone as (
   delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
   where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
-  returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.envelope
+  returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.flags, j.envelope, j.batch
 ), kept as (
   insert into {current} ({columns}) select {values} from gone
 ), left_lines as (
   delete from {s}.turn t using gone where gone.flags & 32 <> 0 and t.job_id = gone.id returning t.okey, t.lkey, t.kind
 ), came as (
   insert into {s}.arrival (okey, lkey, kind) select distinct on (okey, lkey, kind) okey, lkey, kind from left_lines order by okey, lkey, kind
+), counted as (
+  insert into {s}.tally (batch, done) select batch, count(*) from gone where flags & 256 <> 0 group by batch
 ) select id, flags from gone`
 
 	settleForgotten = `with gone as (
   delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
   where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
-  returning j.id, j.flags
+  returning j.id, j.flags, j.batch
 ), left_lines as (
   delete from {s}.turn t using gone where gone.flags & 32 <> 0 and t.job_id = gone.id returning t.okey, t.lkey, t.kind
 ), came as (
   insert into {s}.arrival (okey, lkey, kind) select distinct on (okey, lkey, kind) okey, lkey, kind from left_lines order by okey, lkey, kind
+), counted as (
+  insert into {s}.tally (batch, done) select batch, count(*) from gone where flags & 256 <> 0 group by batch
 ) select id, flags from gone`
 )
 
@@ -70,6 +74,9 @@ func (s *Store) Settle(ctx context.Context, session pawl.SessionID, settlements 
 	if b.lined && b.turnsAreLeft() {
 		s.turns.ask()
 	}
+	if b.batched {
+		s.counts.ask()
+	}
 	return b.results, nil
 }
 
@@ -84,6 +91,7 @@ type settling struct {
 	repeats map[int]int // members whose reservation was named before, and where
 	ready   bool        // jobs became ready
 	lined   bool        // some stood in line
+	batched bool        // some were members of batches
 	turns   quickTurns  // that were given with the acknowledgements
 }
 
@@ -165,7 +173,7 @@ func (b *settling) finish(ctx context.Context) error {
 		for rows.Next() {
 			r := row(rows.RawValues())
 			ended[r.id(0)] = true
-			b.lined = b.lined || r.int16(1)&flagLined != 0
+			b.see(r.int16(1))
 		}
 		return rows.Err()
 	}
@@ -196,6 +204,12 @@ func (b *settling) finish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// see notes what is to be looked after, by the flags of a job that has ended.
+func (b *settling) see(flags int16) {
+	b.lined = b.lined || flags&flagLined != 0
+	b.batched = b.batched || flags&flagMember != 0
 }
 
 // passOn ends acknowledged jobs, and in the same round trip gives their slots to the next ones in line.

@@ -15,6 +15,9 @@ type statements struct {
 	giveQuickly                                               string
 	countPiles, writeRate, countStarts, lookAgain, anyArrival string
 	parkUnlined                                               string
+	openBatches, lockOpenBatches, noteMembers, noteEnds       string
+	noteHeld, countMembers, lockOver, endBatches              string
+	selectBatch, anyTally, purgeBatches, cancelBatches        string
 	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
 	lockKey                                                   string
 	forgetAttempts, forgetVerdicts                            string
@@ -50,6 +53,9 @@ func newStatements(s schema) statements {
 		leaveLimits: s.text(leaveLimits), passOrders: s.text(passOrders), passKeys: s.text(passKeys), passKinds: s.text(passKinds),
 		letThrough: s.text(letThrough), giveQuickly: s.text(giveQuickly), countPiles: s.text(countPiles), writeRate: s.text(writeRate), countStarts: s.text(countStarts),
 		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined),
+		openBatches: s.text(openBatches), lockOpenBatches: s.text(lockOpenBatches), noteMembers: s.text(noteMembers), noteEnds: s.text(noteEnds),
+		noteHeld: s.text(noteHeld), countMembers: s.text(countMembers), lockOver: s.text(lockOver), endBatches: s.text(endBatches),
+		selectBatch: s.text(selectBatch), anyTally: s.text(anyTally), purgeBatches: s.text(purgeBatches), cancelBatches: s.text(cancelBatches),
 		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), lockKey: s.text(lockKey), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)), claimDue: s.text(claimDue),
@@ -98,7 +104,7 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 		).Replace(template))
 	}
 	out := slotTexts{
-		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$11")),
+		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$12")),
 		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settleDone: fill(settleForgotten),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}

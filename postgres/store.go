@@ -106,6 +106,7 @@ type Store struct {
 	repeats  atomic.Int64  // until then (Unix nanoseconds), ids are expected to be there already
 	waker    *waker
 	turns    *turnGiver
+	counts   *sharing // of batches
 	limits   limitCache
 
 	background context.Context // until Close
@@ -140,7 +141,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 	s.slots.init()
 	s.held = newHoldings()
 	s.claims = newClaimer()
-	s.turns = newTurnGiver()
+	s.turns, s.counts = newTurnGiver(), newSharing()
 	if err := s.askForTurns(ctx); err != nil {
 		return fmt.Errorf("look at rights: %w", err)
 	}
@@ -155,6 +156,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 	s.enqueues = newGrouper()
 	s.workers.Go(s.runGroups)
 	s.workers.Go(s.runTurns)
+	s.workers.Go(s.runCounts)
 	return nil
 }
 

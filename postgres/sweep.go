@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 const (
@@ -93,7 +94,7 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 	if err != nil {
 		return err
 	}
-	report.Due, report.NextDue, report.Purged = int(found.due), found.next, int(found.keys+found.sessions)
+	report.Due, report.NextDue, report.Purged = int(found.due), found.next, int(found.keys+found.sessions+found.batches)
 	switch {
 	case found.due < atOnce:
 	case request.Limit > 0:
@@ -101,12 +102,15 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 	default:
 		report.NextDue = dueAgain // so that claims get at it meanwhile
 	}
-	report.More = report.More || found.keys == limit || found.sessions == limit
+	report.More = report.More || found.keys == limit || found.sessions == limit || found.batches == limit
 	if found.due > 0 {
 		s.waker.announce()
 	}
 	if err := s.runSchedules(ctx, &found, report); err != nil {
 		return err
+	}
+	if found.tallies {
+		s.countBatches(ctx)
 	}
 	if err := s.sweepTurns(ctx, found, report); err != nil {
 		return err
@@ -163,15 +167,16 @@ type sweeping struct {
 	store           *Store
 	limit, dueLimit int64
 
-	due, keys, sessions int64
-	next                time.Duration  // until the next job is due; negative: there is none
-	arrivals            bool           // turns are to be given
-	token               *time.Duration // until the next token of a rate
-	stranded            bool           // an ended session may still hold jobs
-	tick                time.Duration  // until the next tick of a schedule is due; negative: there is none
-	check               bool           // jobs of schedules are to be looked after
-	slots               []slot
-	now                 time.Time
+	due, keys, sessions, batches int64
+	next                         time.Duration  // until the next job is due; negative: there is none
+	arrivals                     bool           // turns are to be given
+	tallies                      bool           // batches are to be counted
+	token                        *time.Duration // until the next token of a rate
+	stranded                     bool           // an ended session may still hold jobs
+	tick                         time.Duration  // until the next tick of a schedule is due; negative: there is none
+	check                        bool           // jobs of schedules are to be looked after
+	slots                        []slot
+	now                          time.Time
 }
 
 func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
@@ -185,9 +190,11 @@ func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
 	}
 	s.due.queue(batch, w)
 	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&w.arrivals, &w.token) })
+	batch.Queue(s.sql.anyTally, true).QueryRow(func(row pgx.Row) error { return row.Scan(&w.tallies) })
 	w.queueSchedules(batch)
 	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))
 	batch.Queue(s.sql.purgeSessions, w.limit).Exec(count(&w.sessions))
+	batch.Queue(s.sql.purgeBatches, w.limit, desk.BatchKept).Exec(count(&w.batches))
 	batch.Queue(s.sql.anyEnded).QueryRow(func(row pgx.Row) error { return row.Scan(&w.stranded) })
 	began := time.Now()
 	batch.Queue(s.sql.selectSlots, s.slotAge(), slotsLinger).Query(func(rows pgx.Rows) (err error) {

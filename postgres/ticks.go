@@ -95,7 +95,7 @@ type dueSchedule struct {
 	now time.Time
 }
 
-// namedFirst calls f, which inserts jobs of schedules, again when what it needed to know was missing or out of date:
+// namedFirst calls f, which inserts jobs that the store has kept, again when what it needed to know was missing or out of date:
 // numbers of names, or the tables of finished jobs.
 func (s *Store) namedFirst(ctx context.Context, f func(slots slotSet) error) error {
 	for try := 1; ; try++ {

@@ -51,5 +51,10 @@ func (t transaction) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.En
 	if err := in.checkRepeats(ctx, t.tx); err != nil {
 		return nil, fmt.Errorf("enqueue in transaction: %w", err)
 	}
+	if in.batched {
+		if err := in.join(ctx, t.tx); err != nil {
+			return nil, fmt.Errorf("enqueue in transaction: %w", err)
+		}
+	}
 	return in.results, nil
 }

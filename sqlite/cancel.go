@@ -65,6 +65,12 @@ func cancelJob(ctx context.Context, x execer, id pawl.ID, by pawl.By, keep bool,
 		return pawl.Cancelled{}, err
 	}
 	if !found {
+		if stopped, err := cancelCallback(ctx, x, id, keep, at); err != nil || stopped {
+			if err == nil {
+				_, err = writeAudit(ctx, x, at, by, desk.CancelCallbackEntry(id))
+			}
+			return pawl.Cancelled{State: pawl.JobRemoved}, err
+		}
 		state, _, err := selectOne(ctx, x, scanValue[string], selectDoneState, id[:])
 		return desk.CancelRefused(id, pawl.JobState(state)), err
 	}

@@ -118,6 +118,9 @@ func removeJobs(ctx context.Context, x execer, jobs []removal, keep bool, at int
 	if _, err := x.ExecContext(ctx, keepRemoved, seqs, at, keep); err != nil {
 		return err
 	}
+	if err := countRemovedMembers(ctx, x, seqs); err != nil {
+		return err
+	}
 	t := newTurns(x, at)
 	left, err := selectRows(ctx, x, scanLines, leaveLines, seqs)
 	if err != nil {

@@ -14,10 +14,17 @@ import (
 const (
 	takeSeq = `update pawl_counter set value = value + ?1 where name = 'seq' returning value`
 
-	insertHead = `insert into pawl_job (seq, id, kind, queue, once, starts_off, lane, turn, run_at, ready_at, enqueued_at, letter, unique_key, envelope)
-select column1, column2, column3, column4, column5 & 1, (column5 >> 1) & 1, (column5 >> 1) & 1, column5 >> 2, column6, coalesce(nullif(column6, ` + parked + `), ?1), coalesce(column7, ?1), column8, column9, column10
+	insertInto = `insert into pawl_job (seq, id, kind, queue, once, starts_off, lane, turn, run_at, ready_at, enqueued_at, letter, unique_key, envelope`
+	insertPick = `)
+select column1, column2, column3, column4, column5 & 1, (column5 >> 1) & 1, (column5 >> 1) & 1, column5 >> 2, column6, coalesce(nullif(column6, ` + parked + `), ?1), coalesce(column7, ?1), column8, column9, column10`
+	insertFrom = `
 from (values `
-	insertRow  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+	insertHead    = insertInto + insertPick + insertFrom
+	insertRow     = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertMembers = insertInto + `, batch` + insertPick + `, column11` + insertFrom
+	insertMember  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
 	insertTail = `) where not exists (select 1 from pawl_done where id = column2)
 on conflict (id) do nothing`
 
@@ -69,7 +76,7 @@ func (in *insertion) store(ctx context.Context) ([]pawl.Enqueued, error) {
 	stored := int64(0)
 	for start := 0; start < len(in.rows); {
 		n := rowsAtOnce(len(in.rows) - start)
-		some, err := change(ctx, in.x, insertHead+strings.Repeat(insertRow+",", n-1)+insertRow+insertTail, in.args(start, n, base)...)
+		some, err := change(ctx, in.x, insertText(n, in.batched), in.args(start, n, base)...)
 		if err != nil {
 			return nil, fmt.Errorf("insert jobs: %w", err)
 		}
@@ -85,10 +92,24 @@ func (in *insertion) store(ctx context.Context) ([]pawl.Enqueued, error) {
 			return nil, err
 		}
 	}
+	if in.batched {
+		if err := in.join(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if in.lined {
 		return in.results, in.lineUp(ctx, base)
 	}
 	return in.results, nil
+}
+
+// insertText is the statement that inserts n jobs.
+func insertText(n int, batched bool) string {
+	head, row := insertHead, insertRow
+	if batched {
+		head, row = insertMembers, insertMember
+	}
+	return head + strings.Repeat(row+",", n-1) + row + insertTail
 }
 
 // insertion is one multi-row insert under way.
@@ -100,16 +121,28 @@ type insertion struct {
 	rows    []int // indices of the jobs that are to be inserted
 	lined   bool  // some of them stand in line
 	strict  bool  // an id that was accepted for another job is refused
+	batched bool  // some of them are members of batches
 }
 
 // admit picks the jobs to insert: all but those whose unique key is held. Ids that are taken show when inserting.
 func (in *insertion) admit(ctx context.Context) error {
 	var special []int
+	batches := false
 	for i := range in.jobs {
 		in.results[i].ID = in.jobs[i].ID
+		if in.jobs[i].Opens {
+			batches = true
+			continue
+		}
+		batches = batches || !in.jobs[i].Member().IsZero()
 		in.lined = in.lined || in.jobs[i].OrderingKey != "" || in.jobs[i].Limited
 		if in.jobs[i].Unique.Key != "" || !in.jobs[i].Letter.IsZero() {
 			special = append(special, i)
+		}
+	}
+	if batches {
+		if err := in.openBatches(ctx); err != nil {
+			return err
 		}
 	}
 	if len(special) > 0 {
@@ -118,7 +151,7 @@ func (in *insertion) admit(ctx context.Context) error {
 		}
 	}
 	for i := range in.results {
-		if in.results[i].Status == pawl.Accepted {
+		if in.results[i].Status == pawl.Accepted && !in.jobs[i].Opens {
 			in.rows = append(in.rows, i)
 		}
 	}
@@ -145,7 +178,7 @@ func rowsAtOnce(left int) int {
 
 // args are those of a statement for n rows from start on.
 func (in *insertion) args(start, n int, base int64) []any {
-	args := make([]any, 1, 1+10*n)
+	args := make([]any, 1, 1+11*n)
 	args[0] = in.at
 	for r := start; r < start+n; r++ {
 		job := &in.jobs[in.rows[r]]
@@ -172,6 +205,9 @@ func (in *insertion) args(start, n int, base int64) []any {
 		}
 		args = append(args, base+int64(r)+1, job.ID[:], job.Kind, job.Queue, flags,
 			runAt, timeValue(job.EnqueuedAt), idValue(job.Letter), key, job.Envelope)
+		if in.batched {
+			args = append(args, idValue(job.Member()))
+		}
 	}
 	return args
 }
@@ -188,12 +224,8 @@ func (in *insertion) lineUp(ctx context.Context, base int64) error {
 		}
 		if !job.Limit.IsZero() && !stated[job.Kind] {
 			stated[job.Kind] = true
-			text, err := json.Marshal(job.Limit)
-			if err == nil {
-				_, err = in.x.ExecContext(ctx, stateLimit, job.Kind, string(text))
-			}
-			if err != nil {
-				return fmt.Errorf("note limit of kind %s: %w", job.Kind, err)
+			if err := in.stateLimit(ctx, job); err != nil {
+				return err
 			}
 		}
 		if err := t.enter(ctx, job.ID, base+int64(r)+1, l, in.runAt(job) == nil); err != nil {
@@ -202,6 +234,18 @@ func (in *insertion) lineUp(ctx context.Context, base int64) error {
 	}
 	_, err := t.give(ctx)
 	return err
+}
+
+// stateLimit notes what the job's kind states.
+func (in *insertion) stateLimit(ctx context.Context, job *pawl.NewJob) error {
+	text, err := json.Marshal(job.Limit)
+	if err == nil {
+		_, err = in.x.ExecContext(ctx, stateLimit, job.Kind, string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("note limit of kind %s: %w", job.Kind, err)
+	}
+	return nil
 }
 
 // runAt is when the job becomes due, or nil when it is ready at once.

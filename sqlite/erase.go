@@ -23,6 +23,9 @@ where rowid > ?1 and envelope is not null order by rowid limit ?2`
 	walkJobs = `select seq, id, coalesce(letter, x''), kind, queue, enqueued_at, envelope from pawl_job
 where seq > ?1 order by seq limit ?2`
 
+	walkBatches = `select b.id, b.id, x'', b.kind, b.queue, b.created_at, j.envelope
+from pawl_batch b join pawl_batch_job j on j.batch = b.id where b.id > ?1 order by b.id limit ?2`
+
 	eraseLetter = `update pawl_letter set erased_at = coalesce(erased_at, ?2) where id = ?1
 and (erased_at is null or ?3 and message <> '` + desk.ErasedText + `')`
 	eraseWords    = `update pawl_letter set message = '` + desk.ErasedText + `', note = '', tags = '[]' where id = ?1`
@@ -184,11 +187,24 @@ func (z *erasing) job(rows *sql.Rows) (place int64, c desk.Picked, err error) {
 	return place, c, err
 }
 
-// unfinished removes the jobs that have not ended, or counts them.
+// callback reads a row of a job that is to follow a batch.
+func (z *erasing) callback(rows *sql.Rows) (place []byte, c desk.Picked, err error) {
+	var id, letter pawl.ID
+	var envelope []byte
+	err = rows.Scan(&place, (*looseID)(&id), (*looseID)(&letter), &c.Kind, &c.Queue, (*timeColumn)(&c.EnqueuedAt), &envelope)
+	c.Carried = desk.CarriedBy(id, letter, c.Kind, envelope)
+	return place, c, err
+}
+
+// unfinished removes the jobs that have not ended, or counts them, with those that are to follow batches.
 func (z *erasing) unfinished(ctx context.Context) error {
-	return walk(ctx, z, int64(-1<<62), walkJobs, nil, z.job, func(some []desk.Picked) error {
+	remove := func(some []desk.Picked) error {
 		return z.RemoveUnfinished(some, func(ids []pawl.ID) ([]pawl.Cancelled, error) { return z.store.CancelJobs(ctx, ids, z.By) })
-	})
+	}
+	if err := walk(ctx, z, []byte{}, walkBatches, nil, z.callback, remove); err != nil {
+		return err
+	}
+	return walk(ctx, z, int64(-1<<62), walkJobs, nil, z.job, remove)
 }
 
 func (z *erasing) finished(ctx context.Context) error {

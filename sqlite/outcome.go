@@ -23,7 +23,7 @@ const (
 	giveBack = clear + `started = iif(started = token and not ?4, 0, started), seq = iif(seq > 0, seq - 4611686018427387904, seq),
 attempt = attempt - 1, requeues = requeues + ?4, ready_at = iif(?4, ?5, ready_at)` + fence + notCancelled
 
-	selectEnding = `select kind, queue, attempt, enqueued_at, letter, unique_key, turn <> 0, envelope from pawl_job` + fence
+	selectEnding = `select kind, queue, attempt, enqueued_at, letter, unique_key, turn <> 0, batch, envelope from pawl_job` + fence
 	insertEnded  = `insert or replace into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, letter, envelope)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`
 	deleteEnded   = `delete from pawl_job` + fence
@@ -108,7 +108,7 @@ type ending struct {
 }
 
 func scanEnding(rows *sql.Rows) (e ending, err error) {
-	return e, rows.Scan(&e.kind, &e.queue, &e.attempt, &e.enqueuedAt, (*looseID)(&e.letter), &e.key, &e.turn, &e.envelope)
+	return e, rows.Scan(&e.kind, &e.queue, &e.attempt, &e.enqueuedAt, (*looseID)(&e.letter), &e.key, &e.turn, (*looseID)(&e.batch), &e.envelope)
 }
 
 // end moves one job to the finished ones, with its letter and alerts when it is dead.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 const (
@@ -31,6 +32,7 @@ func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pa
 	purged, more := 0, false
 	err := s.write(ctx, func(ctx context.Context, w *writer) error {
 		purged, more = 0, false
+		w.batches = true // some may have been opened empty by transactions of callers
 		at := now()
 		doneBefore := at - max(s.config.History, remembered).Milliseconds()
 		for _, step := range []struct {
@@ -42,6 +44,7 @@ func (s *Store) purge(ctx context.Context, request pawl.SweepRequest, report *pa
 			{purgeDone, []any{doneBefore, request.Limit}, true},
 			{purgePeriods, []any{at, request.Limit}, true},
 			{purgeVerdicts, []any{request.Limit}, true},
+			{purgeBatches, []any{at - desk.BatchKept.Milliseconds(), request.Limit}, true},
 		} {
 			n, err := change(ctx, w, step.statement, step.args...)
 			if err != nil {

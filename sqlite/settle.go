@@ -21,9 +21,9 @@ where j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1
 	selectOwned = `select t.key from json_each(?1) t cross join pawl_job j
 where j.session = ?3 and j.token = t.value and +j.id = substr(?2, t.key * 16 + 1, 16) order by t.key`
 
-	// What the session holds with a letter, a unique key or a place in a line.
-	selectCare = `select token, id, letter, unique_key, turn <> 0 from pawl_job
-where session = ?1 and session is not null and (letter is not null or unique_key is not null or turn <> 0)`
+	// What the session holds with a letter, a unique key, a place in a line or in a batch.
+	selectCare = `select token, id, letter, unique_key, turn <> 0, batch from pawl_job
+where session = ?1 and session is not null and (letter is not null or unique_key is not null or turn <> 0 or batch is not null)`
 
 	deleteDone = `delete from pawl_job where session = ?1 and token in (select value from json_each(?2))`
 )
@@ -82,7 +82,7 @@ func (s *Store) settle(ctx context.Context, session pawl.SessionID, settlements 
 	b := settling{session: int64(session), items: settlements, history: s.config.History > 0}
 	err := s.write(ctx, func(ctx context.Context, w *writer) error {
 		b.w, b.at = w, now()
-		b.turns = newTurns(w, b.at)
+		b.turns, b.ends = newTurns(w, b.at), ends{}
 		return b.run(ctx)
 	})
 	return b.results, err
@@ -97,6 +97,7 @@ type settling struct {
 	at      int64
 	results []error
 	turns   *turns
+	ends    ends
 }
 
 // run settles the plain acknowledgements together and the others one by one.
@@ -128,7 +129,10 @@ func (b *settling) run(ctx context.Context) error {
 		return err
 	}
 	b.w.ready = b.w.ready || ready
-	return b.enqueue(ctx)
+	if err := b.enqueue(ctx); err != nil {
+		return err
+	}
+	return b.ends.count(ctx, b.w)
 }
 
 // checkSettlement refuses what no store could settle.
@@ -230,13 +234,14 @@ type care struct {
 	letter pawl.ID
 	key    sql.NullString
 	turn   bool // it stands in line
+	batch  pawl.ID
 }
 
 func scanCare(rows *sql.Rows) (c care, err error) {
-	return c, rows.Scan(&c.token, (*idColumn)(&c.id), (*looseID)(&c.letter), &c.key, &c.turn)
+	return c, rows.Scan(&c.token, (*idColumn)(&c.id), (*looseID)(&c.letter), &c.key, &c.turn, (*looseID)(&c.batch))
 }
 
-// leave does it, but for the turns of others.
+// leave does it, but for the turns of others and the batches.
 func (b *settling) leave(ctx context.Context, job care, outcome pawl.RedriveOutcome, next pawl.ID) error {
 	if job.key.Valid {
 		if _, err := b.w.ExecContext(ctx, freeKey, job.key.String, job.id[:], int64(pawl.UniqueForPeriod)); err != nil {
@@ -246,6 +251,13 @@ func (b *settling) leave(ctx context.Context, job care, outcome pawl.RedriveOutc
 	if job.turn {
 		if err := b.turns.ended(ctx, job.id); err != nil {
 			return fmt.Errorf("leave lines: %w", err)
+		}
+	}
+	if !job.batch.IsZero() {
+		if end := b.ends.of(job.batch); outcome == pawl.RedriveDiedAgain {
+			end.Dead++
+		} else {
+			end.Done++
 		}
 	}
 	if job.letter.IsZero() {

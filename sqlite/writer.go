@@ -36,6 +36,7 @@ type writer struct {
 
 	prepared map[string]*sql.Stmt
 	ready    bool // the transaction under way has made jobs ready
+	batches  bool // it may have ended batches
 	gone     bool // the file is, and that was logged
 }
 
@@ -186,8 +187,11 @@ func (w *writer) begin(ctx context.Context, group []*call) ([]*call, error) {
 
 // commit does the work of calls in the transaction that was begun, and ends it.
 func (w *writer) commit(ctx context.Context, group []*call) error {
-	w.ready = false
+	w.ready, w.batches = false, false
 	err := w.runGroup(ctx, group)
+	if err == nil && w.batches {
+		err = w.endBatches(ctx)
+	}
 	if err == nil {
 		err = w.checkPlace()
 	}

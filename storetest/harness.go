@@ -16,6 +16,7 @@ type Store interface {
 	pawl.Operator
 	pawl.OperationWork
 	pawl.Declarations
+	pawl.Batches
 }
 
 // Options vary how a store is opened. The zero value is a store as its users get it.
@@ -75,6 +76,7 @@ func groups() []group {
 		{"Other jobs", otherJobPromises()},
 		{"Lines", linePromises()},
 		{"Limits", limitPromises()},
+		{"Batches", batchPromises()},
 		{"Payload", payloadPromises()},
 		{"Claim", claimPromises()},
 		{"Order", orderPromises()},

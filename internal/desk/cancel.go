@@ -33,6 +33,13 @@ func CancelEntry(id pawl.ID, from pawl.JobState) pawl.AuditEntry {
 	return e
 }
 
+// CancelCallbackEntry is the line when what was to follow a batch is cancelled.
+func CancelCallbackEntry(batch pawl.ID) pawl.AuditEntry {
+	return pawl.AuditEntry{
+		Action: pawl.ActionCancel, Subject: "job " + batch.String(), To: string(pawl.JobRemoved), Outcome: "nothing follows the batch of that id",
+	}
+}
+
 // CancelledEntry is the line when a job that was marked has been removed.
 func CancelledEntry(id pawl.ID) pawl.AuditEntry {
 	return pawl.AuditEntry{

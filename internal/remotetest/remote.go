@@ -22,6 +22,7 @@ type Local interface {
 	pawl.Operator
 	pawl.OperationWork
 	pawl.Declarations
+	pawl.Batches
 	Close() error
 }
 
@@ -30,6 +31,7 @@ type Store struct {
 	pawl.Store
 	pawl.OperationWork
 	pawl.Declarations
+	pawl.Batches // the API does not serve them yet
 	pawl.Operator
 	Local  Local
 	client *api.Client
@@ -54,7 +56,7 @@ func New(t testing.TB, local Local) Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Store{local, local, local, client, local, client}
+	return Store{local, local, local, local, client, local, client}
 }
 
 // Close closes the local store.
@@ -64,7 +66,7 @@ func (s Store) Close() error { return s.Local.Close() }
 func (s Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueued, error) {
 	for _, job := range jobs {
 		envelope, err := pawl.DecodeEnvelope(job.Envelope)
-		if err != nil || envelope.Check() != nil || envelope.Unique != job.Unique || len(jobs) > 1000 {
+		if err != nil || job.Opens || !job.Batch.IsZero() || envelope.Check() != nil || envelope.Unique != job.Unique || len(jobs) > 1000 {
 			return s.Local.Enqueue(ctx, jobs)
 		}
 	}
