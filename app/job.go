@@ -148,6 +148,12 @@ func (p *program) showJob(j pawl.JobView, heldUp string, payload bool) {
 	out.field("Host", j.Host)
 	out.field("Progress", j.Progress)
 	out.field("Letter", j.Letter.String())
+	if e, err := pawl.DecodeEnvelope(j.Envelope); err == nil {
+		out.field("Batch", e.Batch.String())
+		if after := e.After; !after.Batch.IsZero() {
+			out.field("Follows", fmt.Sprintf("batch %s: %d done, %d dead, %d removed", after.Batch, after.Done, after.Dead, after.Removed))
+		}
+	}
 	out.attempts(j.History)
 	switch {
 	case len(j.Envelope) == 0:

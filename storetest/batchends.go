@@ -343,3 +343,21 @@ func batchErased(f *fixture) {
 	f.ok("erase after the end", err)
 	f.equal("finished jobs", []int{found.Left, found.Removed, found.History}, []int{0, 0, 1})
 }
+
+func batchRefusedInTransaction(f *fixture) {
+	session := f.host("a")
+	batch := f.openOf(1)
+	job := f.claimOne(session)
+	other := func() pawl.NewJob { return f.jobOf(otherKind, pawl.Policy{}, "1", pawl.WithID(job.ID)) }
+	tx := f.begin()
+	opened, err := pawl.NewKind[int](otherKind, pawl.Policy{}).EnqueueAfter(f.ctx, tx, []pawl.NewJob{f.job(), other()}, 7)
+	f.fails("open", err, pawl.ErrConflict)
+	_, err = tx.Enqueue(f.ctx, []pawl.NewJob{f.job(pawl.InBatch(batch)), other()})
+	f.fails("add", err, pawl.ErrConflict)
+	f.ok("commit", tx.Commit())
+	_, err = f.store.Batch(f.ctx, opened.ID)
+	f.fails("the batch", err, pawl.ErrNotFound)
+	f.equal("members", f.batch(batch).Members, 1)
+	f.done(session, job)
+	f.follows(session, batch, 1, 0, 0)
+}
