@@ -16,7 +16,7 @@ import (
 var errStop = errors.New("the pool cannot be closed")
 
 // hosted runs a host with a Start whose stop fails, and returns what that comes to and how often stop was called.
-func hosted(t *testing.T, ready func(h *host.Host, end func()) (letGo func(), err error)) (err error, stops int) {
+func hosted(t *testing.T, ready func(h *host.Host, end func()) (letGo func(), err error)) (stops int, err error) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -38,7 +38,7 @@ func hosted(t *testing.T, ready func(h *host.Host, end func()) (letGo func(), er
 		t.Fatal(err)
 	}
 	err = g.run(ctx, s, g.hostConfig(), func(h *host.Host) (func(), error) { return ready(h, end) })
-	return err, stops
+	return stops, err
 }
 
 type discard struct{}
@@ -47,7 +47,7 @@ func (discard) Write(text []byte) (int, error) { return len(text), nil }
 
 func TestWhatStartReturnsIsCalledAtTheEnd(t *testing.T) {
 	t.Parallel()
-	err, stops := hosted(t, func(_ *host.Host, end func()) (func(), error) {
+	stops, err := hosted(t, func(_ *host.Host, end func()) (func(), error) {
 		end()
 		return func() {}, nil
 	})
@@ -59,7 +59,7 @@ func TestWhatStartReturnsIsCalledAtTheEnd(t *testing.T) {
 // After a second signal handlers may still hold what it would wait for: the process would never end.
 func TestWhatStartReturnsIsNotCalledAfterAnAbort(t *testing.T) {
 	t.Parallel()
-	err, stops := hosted(t, func(h *host.Host, _ func()) (func(), error) {
+	stops, err := hosted(t, func(h *host.Host, _ func()) (func(), error) {
 		h.Abort()
 		return func() {}, nil
 	})
@@ -71,7 +71,7 @@ func TestWhatStartReturnsIsNotCalledAfterAnAbort(t *testing.T) {
 func TestWhatBeganIsLetGoWhenTheRestFails(t *testing.T) {
 	t.Parallel()
 	failure, let := errors.New("no endpoints"), 0
-	err, stops := hosted(t, func(*host.Host, func()) (func(), error) { return func() { let++ }, failure })
+	stops, err := hosted(t, func(*host.Host, func()) (func(), error) { return func() { let++ }, failure })
 	if !errors.Is(err, failure) || let != 1 || stops != 1 {
 		t.Errorf("let go %d times, stopped %d times, and the end is %v", let, stops, err)
 	}
