@@ -35,7 +35,6 @@ func batchPromises() []promise {
 		{name: "what follows may be limited", check: batchLimited},
 		{name: "members that end at the same time on two hosts are followed once", check: batchTwoHosts},
 		{name: "a transaction that is rolled back opens and adds nothing", check: batchRolledBack},
-		{name: "a call that is refused in a transaction opens and adds nothing", check: batchRefusedInTransaction},
 		{name: "a batch that a transaction fills does not end before the commit", check: batchInTransaction},
 		{name: "whoever adds members in a transaction holds the batch open", check: batchHeldOpen},
 		{name: "a batch is forgotten a day after its end", check: batchForgotten},

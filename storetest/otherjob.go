@@ -17,6 +17,7 @@ func otherJobPromises() []promise {
 		{name: "where one of a batch is another job, none is stored", check: otherInBatch},
 		{name: "where one of a batch in a transaction is another job, none is stored, and the transaction goes on", check: otherInTx},
 		{name: "who enqueues another job under an id is refused alone", check: otherAlone},
+		{name: "a call with another job in a transaction opens no batch and adds to none", check: batchRefusedInTransaction},
 	}
 }
 
