@@ -1,7 +1,10 @@
 package api_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -257,5 +260,53 @@ func TestInputIsChecked(t *testing.T) {
 	w.refused(w.ask(api.RoleAdmin, "POST", "/api/v1/jobs", `{"kind":"a","args":{}}`, "Content-Type", "text/plain"), http.StatusUnsupportedMediaType, "media_type")
 	if jobs, err := w.store.Jobs(t.Context(), pawl.JobFilter{}, pawl.Page{}); err != nil || len(jobs.Jobs) > 0 {
 		t.Errorf("%d jobs were stored, %v", len(jobs.Jobs), err)
+	}
+}
+
+// A pair of halves is a character, and an escaped backslash begins no escape.
+func TestEscapedCharactersAreTakenWhole(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	answer := w.ask(api.RoleEnqueue, http.MethodPost, "/api/v1/jobs", `{"kind":"a\ud83d\ude00\\ud800\ufffd","args":{}}`)
+	if kind := answer.object(t)["kind"]; kind != "a😀\\ud800\ufffd" {
+		t.Errorf("the kind is %q", kind)
+	}
+}
+
+// A body that breaks off is the client's doing: the server has not failed, and its log is not the client's to fill.
+func TestBodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for how, body := range map[string]string{
+		"Content-Length: 500":        `{"kind":"a",`,
+		"Transfer-Encoding: chunked": "zz\r\n",
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n%s",
+			w.tokens[api.RoleEnqueue], how, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := w.refused(reply{response, answer}, http.StatusBadRequest, "invalid"); p["field"] != "body" {
+			t.Errorf("%s: the field is %v", how, p["field"])
+		}
+	}
+	if log := w.log.String(); log != "" {
+		t.Errorf("the log says %s", log)
 	}
 }

@@ -293,8 +293,8 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, to route, in any)
 			field:  &pawl.FieldError{Field: "body", Value: "", Rule: fmt.Sprintf("must have at most %d bytes", h.maxBody)},
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("read the request's body: %w", err)
+	if err != nil { // the client's doing, as a connection is that ends early
+		return &pawl.FieldError{Field: "body", Value: fmt.Sprint(err), Rule: "must come whole, in time and well formed"}
 	}
 	if len(bodyFields(reflect.TypeOf(in).Elem())) == 0 && len(strings.TrimSpace(string(body))) == 0 {
 		return nil
