@@ -20,7 +20,16 @@ func Stand(s *Store) Standing {
 		"where run_at < 'infinity' and", "where run_at < 'infinity' and run_at > now() - interval '50 years' and",
 	)
 	s.sql.makeDue, s.sql.selectNextDue = aside.Replace(s.sql.makeDue), aside.Replace(s.sql.selectNextDue)
+	s.sql.claimDue = strings.Replace(s.sql.claimDue, "where run_at <= now() and", "where run_at <= now() - interval '50 years' and", 1)
 	return Standing{s}
+}
+
+// Aside is the view of a job, waiting where it was set aside.
+func Aside(view pawl.JobView) pawl.JobView {
+	if view.State == pawl.JobScheduled && time.Since(view.RunAt) > 50*365*24*time.Hour {
+		view.State, view.RunAt = pawl.JobWaiting, time.Time{}
+	}
+	return view
 }
 
 // Claim is one in a backlog.

@@ -47,8 +47,6 @@ type Harness struct {
 	Backdate func(t testing.TB, store Store, by time.Duration)
 	// Begin starts a transaction on the database of store. Without it the cases that need one are skipped.
 	Begin func(t testing.TB, store Store) Tx
-	// DueStays says that sweeps may leave what is due to claims, which take it where it stands.
-	DueStays bool
 	// Only are the groups of cases to run; none: all of them.
 	Only []string
 }

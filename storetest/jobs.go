@@ -43,10 +43,8 @@ func jobShown(f *fixture) {
 	}
 	f.pass(2 * time.Hour)
 	f.sweep(session)
-	if !f.h.DueStays {
-		want.State = pawl.JobWaiting
-		shown("waiting")
-	}
+	want.State = pawl.JobWaiting
+	shown("waiting")
 	claimed := f.claimOne(session)
 	want.State, want.Attempt, want.Host = pawl.JobReserved, 1, "desk-7"
 	shown("reserved")
