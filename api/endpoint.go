@@ -33,7 +33,7 @@ type route struct {
 // deed says in words what a route does: "set a kind's switch".
 func (r route) deed() string {
 	deed := r.doc
-	if end := strings.IndexAny(deed, ".,:"); end >= 0 {
+	if end := strings.IndexAny(deed, ".,:;"); end >= 0 {
 		deed = deed[:end]
 	}
 	return strings.ToLower(deed[:1]) + deed[1:]

@@ -19,7 +19,7 @@ goes to standard error.
 
   enqueue    hand in jobs, and nothing else
   viewer     look at everything, but for args and messages where the server hides them
-  operator   also redrive, retry, close and forget letters, act on jobs, queues and hosts, and enqueue
+  operator   also redrive, retry, close and forget letters, act on jobs, queues, hosts and schedules, and enqueue
   admin      also switch kinds, prune and erase`,
 		Example: "  pawl token new billing --role enqueue",
 		Args:    needs("the token's NAME", 1, 1),
