@@ -50,7 +50,7 @@ type Config struct {
 	// MaxJobs makes Run return once so many jobs were claimed and have ended. Default 0: it does not.
 	MaxJobs int
 	// StopWhenEmpty makes Run return once its queues hold nothing that is ready, and nothing runs. Jobs that are not due
-	// yet are not waited for.
+	// yet are not waited for, nor are those of a host that has died, which takes DeadAfter to be noticed.
 	StopWhenEmpty bool
 	// Logger gets one line an execution at Info, retried failures and the host's own troubles at Warn, and deaths,
 	// nothing else, at Error. Default slog.Default().
