@@ -176,7 +176,7 @@ func (p *program) begin(ctx context.Context, s store, d desk, a letterAct, o paw
 	default:
 		p.printer.line(begun.ID.String())
 	}
-	p.printer.say("It is left to a server (pawl serve). Watch it: %s op watch %s", p.invocation(), begun.ID)
+	p.printer.say("It is left to a server (%s serve). Watch it: %s op watch %s", p.title(), p.invocation(), begun.ID)
 	return err
 }
 

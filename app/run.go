@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/app/internal/service"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // program is one run of pawl: its streams, its environment, and what the global flags said.
@@ -193,6 +195,7 @@ func (p *program) root() *cobra.Command {
 		command.GroupID = groupNouns
 		root.AddCommand(command)
 	}
+	p.nameTexts(root)
 	for _, command := range p.options.Commands {
 		command.GroupID = groupNouns
 		root.AddCommand(p.ownCommand(command))
@@ -204,6 +207,22 @@ func (p *program) root() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	p.completions(root)
 	return root
+}
+
+var ownName = regexp.MustCompile(`\bpawl (operates|alerts|audit|config|dead|doctor|host|job|kind|migrate|op|outbox|queue|schedule|serve|service|status|token|work)\b`)
+
+// nameTexts has the help call a service's program by its own name.
+func (p *program) nameTexts(command *cobra.Command) {
+	title := p.title()
+	if title == "pawl" {
+		return
+	}
+	rename := func(text string) string { return ownName.ReplaceAllString(text, title+" $1") }
+	command.Short, command.Long, command.Example = rename(command.Short), rename(command.Long), rename(command.Example)
+	command.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = rename(f.Usage) })
+	for _, verb := range command.Commands() {
+		p.nameTexts(verb)
+	}
 }
 
 // ownCommand sees to it that what goes wrong in a command of the service's own does not pass for a wrong command line.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/api"
+	"github.com/pawljobs/pawl/app/internal/config"
 	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
@@ -67,7 +68,12 @@ func (p *program) remedy(t ops.Trouble) string {
 	switch t.What {
 	case ops.OpenFailures:
 		return call("dead list --group %s", t.Subject)
-	case ops.NoHost, ops.HostSilent, ops.HostsDrain, ops.HostUnsettled:
+	case ops.NoHost:
+		if at, err := p.target(); err == nil && at.Engine == config.Remote {
+			return call("host list")
+		}
+		return call("serve")
+	case ops.HostSilent, ops.HostsDrain, ops.HostUnsettled:
 		return call("host list")
 	case ops.QueueUnserved, ops.NotServed, ops.QueueLate:
 		return call("queue list")
