@@ -339,9 +339,14 @@ func TestMessageThatKillsItsDispatchers(t *testing.T) {
 
 		killer := newJob(t, 6)
 		target.set(refusing(errors.New("handed in"), killer))
+		if err := b.switchOff(t); err != nil {
+			t.Fatal(err)
+		}
 		b.write(t, killer)
 		b.exec(t, `update {t} set attempts = 9, lost = 9 where ended_at is null`)
-		b.expire(t)
+		if err := b.switchOn(t); err != nil {
+			t.Fatal(err)
+		}
 		b.empty(t)
 		l := lettersOf(t, target)[killer.ID.String()]
 		if l.Reason != pawl.ReasonCrashLoop || l.Class != pawl.DeathPoison {
