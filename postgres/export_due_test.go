@@ -32,11 +32,16 @@ func Aside(view pawl.JobView) pawl.JobView {
 	return view
 }
 
+// Backlog has the next claims of a handle look at all that is due.
+func Backlog(s *Store) {
+	s.due.mu.Lock()
+	defer s.due.mu.Unlock()
+	s.due.backlog, s.due.at = true, dueStart
+}
+
 // Claim is one in a backlog.
 func (s Standing) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Claimed, error) {
-	s.due.mu.Lock()
-	s.due.backlog, s.due.at = true, dueStart
-	s.due.mu.Unlock()
+	Backlog(s.Store)
 	return s.Store.Claim(ctx, request)
 }
 

@@ -140,7 +140,7 @@ func TestBacklogIsClaimedWhereItStands(t *testing.T) {
 func TestStandingJobsAreRecoveredAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	const jobs = 10
-	store := stand(openFresh(t, storetest.Options{}).(inSchema))
+	store := openFresh(t, storetest.Options{}).(inSchema)
 	session, other := openSession(t, store), openSession(t, store)
 	batch := make([]pawl.NewJob, jobs)
 	for i := range batch {
@@ -148,11 +148,12 @@ func TestStandingJobsAreRecoveredAfterTheClockWasSetBack(t *testing.T) {
 		batch[i].Delay = time.Minute
 	}
 	put(t, store, batch...)
-	backdate(t, store.inSchema, 2*time.Minute)
+	backdate(t, store, 2*time.Minute)
+	postgres.Backlog(store.Store)
 	if claimed := claimNext(t, store, session, jobs); len(claimed.Jobs) != jobs {
 		t.Fatalf("%d jobs were claimed of %d", len(claimed.Jobs), jobs)
 	}
-	backdate(t, store.inSchema, -30*time.Minute)
+	backdate(t, store, -30*time.Minute)
 	seen, err := store.Beat(t.Context(), other, pawl.Beat{})
 	if err != nil {
 		t.Fatal(err)

@@ -47,8 +47,8 @@ type Harness struct {
 	Backdate func(t testing.TB, store Store, by time.Duration)
 	// Begin starts a transaction on the database of store. Without it the cases that need one are skipped.
 	Begin func(t testing.TB, store Store) Tx
-	// Only are the groups of cases to run, if there are any; Except are groups to leave out.
-	Only, Except []string
+	// Only are the groups of cases to run; none: all of them.
+	Only []string
 }
 
 // promise is one case.
@@ -130,14 +130,14 @@ func Run(t *testing.T, h Harness) {
 		t.Fatal("storetest: a Harness needs Open and Backdate")
 	}
 	groups := groups()
-	for _, name := range slices.Concat(h.Only, h.Except) {
+	for _, name := range h.Only {
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
 			t.Fatalf("storetest: there is no group %q", name)
 		}
 	}
 	slots := make(chan struct{}, min(mostAtOnce, runtime.GOMAXPROCS(0)))
 	for _, g := range groups {
-		if len(h.Only) > 0 && !slices.Contains(h.Only, g.name) || slices.Contains(h.Except, g.name) {
+		if len(h.Only) > 0 && !slices.Contains(h.Only, g.name) {
 			continue
 		}
 		t.Run(g.name, func(t *testing.T) {
