@@ -54,7 +54,8 @@ func addDue(t testing.TB, s *Store) pawl.SessionID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	added := pawl.Schedule{Name: "s", Spec: "1h", Kind: "k", Args: json.RawMessage("1")}
+	halfway := time.Now().Add(-90 * time.Minute) // the tick after the due one is half an hour away at any time of day
+	added := pawl.Schedule{Name: "s", Spec: "1h", Kind: "k", Args: json.RawMessage("1"), From: halfway}
 	if err := s.AddSchedule(t.Context(), added, pawl.By{Who: "test"}); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,9 @@ func hostHere(t testing.TB, s *Store) pawl.SessionID {
 // addHere stores n schedules, all of which are due.
 func addHere(t testing.TB, s *Store, n int) {
 	t.Helper()
-	if err := s.AddSchedule(t.Context(), pawl.Schedule{Name: "s", Spec: "1h", Kind: "k", Args: json.RawMessage("1")}, tester); err != nil {
+	halfway := time.Now().Add(-90 * time.Minute) // the tick after the due one is half an hour away at any time of day
+	added := pawl.Schedule{Name: "s", Spec: "1h", Kind: "k", Args: json.RawMessage("1"), From: halfway}
+	if err := s.AddSchedule(t.Context(), added, tester); err != nil {
 		t.Fatal(err)
 	}
 	execHere(t, s, fmt.Sprintf(`insert into pawl_schedule (name, kind, says, args, declared, fingerprint, seen, removed, paused, created_at, changed_at, next_at, due_at)
