@@ -42,7 +42,8 @@ type Options struct {
 	// signal, which waits for nothing. Default: nothing.
 	Start func(ctx context.Context, store pawl.Enqueuer) (stop func() error, err error)
 	// Commands are the program's own, beside those that every program has. An error that one returns is printed, and
-	// ends the program with the exit status of what it is, as for the others.
+	// ends the program with the exit status of what it is, as for the others. Store opens the configured store for them.
+	// A command is for one call of Main or Run: make it anew for the next.
 	Commands []*cobra.Command
 }
 

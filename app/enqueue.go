@@ -146,11 +146,7 @@ func (p *program) enqueue(ctx context.Context, kind string, j newJob, changed fu
 	if err != nil {
 		return err
 	}
-	access := existing
-	if j.create || !settings.StoreStated() {
-		access = making
-	}
-	s, err := p.open(ctx, access)
+	s, err := p.openToEnqueue(ctx, j.create)
 	if err != nil && !j.create && (errors.Is(err, pawl.ErrSchema) || exitStatus(err) == exitNotFound) {
 		err = fmt.Errorf("%w, or make it by this command: --create", err)
 	}

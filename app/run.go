@@ -110,7 +110,7 @@ func (p *program) refusal(err error) {
 	if p.printer != nil {
 		_ = p.printer.out.Flush() // a failure is found again at the end
 	}
-	fmt.Fprintf(p.talk, "%s: %s\n", p.title(), escape(oneLine(err)))
+	fmt.Fprintf(p.talk, "%s: %s\n", p.title(), escape(p.nameText(oneLine(err))))
 	if errors.Is(err, pawl.ErrConfirm) && p.confirmable {
 		fmt.Fprintln(p.talk, "Once that is checked, and it is to run: add --confirm.")
 	}
@@ -211,32 +211,24 @@ func (p *program) root() *cobra.Command {
 
 var ownName = regexp.MustCompile(`\bpawl (operates|alerts|audit|config|dead|doctor|host|job|kind|migrate|op|outbox|queue|schedule|serve|service|status|token|work)\b`)
 
+var quotedName = regexp.MustCompile("`pawl ([a-z])")
+
+// nameText has the commands that a text tells its reader to run be those of this program.
+func (p *program) nameText(text string) string {
+	return quotedName.ReplaceAllString(text, "`"+p.title()+" $1")
+}
+
 // nameTexts has the help call a service's program by its own name.
 func (p *program) nameTexts(command *cobra.Command) {
-	title := p.title()
-	if title == "pawl" {
+	if p.title() == "pawl" {
 		return
 	}
-	rename := func(text string) string { return ownName.ReplaceAllString(text, title+" $1") }
+	rename := func(text string) string { return ownName.ReplaceAllString(text, p.title()+" $1") }
 	command.Short, command.Long, command.Example = rename(command.Short), rename(command.Long), rename(command.Example)
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = rename(f.Usage) })
 	for _, verb := range command.Commands() {
 		p.nameTexts(verb)
 	}
-}
-
-// ownCommand sees to it that what goes wrong in a command of the service's own does not pass for a wrong command line.
-func (p *program) ownCommand(command *cobra.Command) *cobra.Command {
-	if run := command.RunE; run != nil {
-		command.RunE = func(c *cobra.Command, args []string) error {
-			p.begun = true
-			return run(c, args)
-		}
-	}
-	for _, verb := range command.Commands() {
-		p.ownCommand(verb)
-	}
-	return command
 }
 
 // helpCommand does not answer with help for something else than what was asked for.
