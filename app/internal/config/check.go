@@ -36,10 +36,10 @@ func (l *loader) check(builtIn bool) {
 	l.checkTokens()
 	var level slog.Level
 	if level.UnmarshalText([]byte(l.Log.Level)) != nil || strings.ContainsAny(l.Log.Level, "+-") {
-		l.at("log.level", "%q is not debug, info, warn or error", l.Log.Level)
+		l.at("log.level", "%q is not debug, info, warn or error", short(l.Log.Level))
 	}
 	if l.Log.Format != "text" && l.Log.Format != "json" {
-		l.at("log.format", "%q is not text or json", l.Log.Format)
+		l.at("log.format", "%q is not text or json", short(l.Log.Format))
 	}
 }
 
@@ -98,7 +98,7 @@ func (l *loader) isKey(key string) bool {
 func (l *loader) checkConnections() {
 	_, stated := l.Connections[l.Connection]
 	if !stated {
-		l.at("connection", "there is no connection %q: connections has %s", l.Connection, strings.Join(slices.Sorted(maps.Keys(l.Connections)), ", "))
+		l.at("connection", "there is no connection %q: connections has %s", short(l.Connection), strings.Join(slices.Sorted(maps.Keys(l.Connections)), ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Connections)) {
 		c, section := l.Connections[name], "connections."+name
@@ -122,9 +122,9 @@ func (l *loader) checkConnections() {
 		t, err := c.Target()
 		switch {
 		case !stated:
-			l.at("dead_letters", "there is no connection %q", l.DeadLetters)
+			l.at("dead_letters", "there is no connection %q", short(l.DeadLetters))
 		case err == nil && t.Engine != SQLite && t.Engine != Postgres:
-			l.at("dead_letters", "%q is no SQL store", l.DeadLetters)
+			l.at("dead_letters", "%q is no SQL store", short(l.DeadLetters))
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (p Policy) Pawl() pawl.Policy {
 // checkPolicy makes a job under it, which is what looks at it.
 func (l *loader) checkPolicy(section string, p Policy) {
 	if _, known := redriveRules[p.Redrive]; !known {
-		l.at(section+".redrive", "%q is not any, one-by-one or never", p.Redrive)
+		l.at(section+".redrive", "%q is not any, one-by-one or never", short(p.Redrive))
 		return
 	}
 	kind := pawl.NewKind[struct{}]("config.check.v1", p.Pawl())
@@ -177,7 +177,7 @@ func (s *Settings) HostConfig() host.Config {
 // checkHost asks package host, and says it of the keys here.
 func (l *loader) checkHost() {
 	if _, port, err := net.SplitHostPort(l.Listen); err != nil || !isPort(port) {
-		l.at("listen", "%q is no HOST:PORT such as 127.0.0.1:7295", l.Listen)
+		l.at("listen", "%q is no HOST:PORT such as 127.0.0.1:7295", short(l.Listen))
 	}
 	for key, given := range map[string]bool{
 		"host.poll": l.Host.Poll > 0, "host.max_unsettled": l.Host.MaxUnsettled > 0, "alerts.deaths": l.Alerts.Deaths > 0,
@@ -194,7 +194,7 @@ func (l *loader) checkHost() {
 			l.at("host", "%s", err)
 			continue
 		}
-		l.at(hostKey(field.Field, servers), "%q %s", fmt.Sprint(field.Value), keyNames.Replace(field.Rule))
+		l.at(hostKey(field.Field, servers), "%q %s", short(fmt.Sprint(field.Value)), keyNames.Replace(field.Rule))
 	}
 }
 
@@ -353,7 +353,7 @@ func (l *loader) checkTokens() {
 
 func (l *loader) checkToken(section string, t Token) {
 	if !slices.Contains([]string{"enqueue", "viewer", "operator", "admin"}, t.Role) {
-		l.at(section+".role", "%q is not enqueue, viewer, operator or admin", t.Role)
+		l.at(section+".role", "%q is not enqueue, viewer, operator or admin", short(t.Role))
 	}
 	if raw, err := hex.DecodeString(t.Hash); err != nil || len(raw) != 32 {
 		l.at(section+".hash", "must be the SHA-256 of the token, as 64 hexadecimal digits")

@@ -40,7 +40,7 @@ func (l *loader) environment(environ []string) map[string]string {
 		path := l.variablePath(name)
 		switch {
 		case path == nil:
-			l.wrong(Origin{}, "", "unknown variable %s%s", name, l.nearVariable(name))
+			l.wrong(Origin{}, "", "unknown variable %s%s", short(name), l.nearVariable(name))
 		case text != "":
 			l.leaf(path, text, Origin{From: name})
 		}
@@ -144,6 +144,10 @@ func (l *loader) entryVariables(path []string, mark int, name string) []string {
 
 // nearest is the one of some names that differs least from another, unless all differ by too much.
 func nearest(name string, known []string) string {
+	const longest = 256 // the work grows with it
+	if len(name) > longest {
+		return ""
+	}
 	best, least := "", len(name)/3+1
 	for _, one := range known {
 		if d := distance(name, one); d < least {

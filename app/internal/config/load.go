@@ -48,7 +48,7 @@ type Problem struct {
 func (p Problem) String() string {
 	text := p.Text
 	if p.Key != "" {
-		text = p.Key + ": " + text
+		text = short(p.Key) + ": " + text
 	}
 	switch {
 	case p.From.Line > 0:
@@ -151,7 +151,7 @@ func (l *loader) flags(flags []Flag, env map[string]string) {
 		}
 	}
 	if !entryName.MatchString(l.Connection) {
-		l.at("connection", "%q %s", l.Connection, entryRule)
+		l.at("connection", "%q %s", short(l.Connection), entryRule)
 		return
 	}
 	store := []string{"connections", l.Connection, "url"}
@@ -219,13 +219,17 @@ func (l *loader) secretFrom(path []string, file string, from Origin) {
 	text, err := readFile(file)
 	if err != nil {
 		l.missing = append(l.missing, file)
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = &fs.PathError{Op: at.Op, Path: shortPath(at.Path), Err: at.Err}
+		}
 		l.wrong(from, key+"_file", "%v", err)
 		return
 	}
 	l.read[file] = text
 	secret := strings.TrimRight(string(text), "\r\n")
 	if err := printable(secret); err != nil || secret == "" {
-		l.wrong(from, key+"_file", "%s holds no secret: one line of valid UTF-8", file)
+		l.wrong(from, key+"_file", "%s holds no secret: one line of valid UTF-8", shortPath(file))
 		return
 	}
 	from.Read = file

@@ -22,7 +22,7 @@ func (s *Settings) Outbox(name string) (Outbox, Target, error) {
 	}
 	c, stated := s.Connections[o.Connection]
 	if !stated {
-		return o, Target{}, fmt.Errorf("there is no connection %q: connections has %s", o.Connection, strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "))
+		return o, Target{}, fmt.Errorf("there is no connection %q: connections has %s", short(o.Connection), strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "))
 	}
 	at, err := c.Target()
 	if err == nil && at.Engine != SQLite && at.Engine != Postgres {

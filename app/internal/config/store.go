@@ -43,7 +43,7 @@ func ParseTarget(text string) (Target, error) {
 	scheme, path, found := strings.Cut(text, ":")
 	switch {
 	case !found && pathForm.MatchString(text):
-		return Target{}, fmt.Errorf("store %q has no scheme: write sqlite:%s", text, text)
+		return Target{}, fmt.Errorf("store %q has no scheme: write sqlite:%s", short(text), short(text))
 	case !found || !schemeForm.MatchString(scheme):
 		return Target{}, errors.New("the store is no URL: write sqlite:PATH or postgres://USER@HOST/DATABASE")
 	case scheme == "postgres" || scheme == "postgresql":
@@ -54,7 +54,7 @@ func ParseTarget(text string) (Target, error) {
 	case scheme == "http" || scheme == "https":
 		return Target{Remote, text}, nil
 	case scheme != "sqlite":
-		return Target{}, fmt.Errorf("stores of the kind %q are not supported by this program: sqlite:PATH, postgres://… and, for a server's API, https://HOST are", scheme)
+		return Target{}, fmt.Errorf("stores of the kind %q are not supported by this program: sqlite:PATH, postgres://… and, for a server's API, https://HOST are", short(scheme))
 	}
 	path = strings.TrimPrefix(path, "//")
 	if path == "" {

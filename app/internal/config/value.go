@@ -14,6 +14,23 @@ import (
 // the key with _file at its end, or from the environment.
 type Secret string
 
+// short is what is shown of a text that somebody has given: 80 bytes at most, as of a pawl.FieldError's value.
+func short(text string) string { return cut(text, 80) }
+
+// shortPath is short for a path, which may well be longer.
+func shortPath(path string) string { return cut(path, 400) }
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most - len("…")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
 // hidden is what stands in the place of a secret.
 const hidden = "(not shown)"
 
@@ -52,14 +69,14 @@ func parseSize(text string) (Size, error) {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 || n > maxSize/factor {
-		return 0, fmt.Errorf("%q is no size such as 65536, 64KiB or 1MiB, of at most 1024MiB", text)
+		return 0, fmt.Errorf("%q is no size such as 65536, 64KiB or 1MiB, of at most 1024MiB", short(text))
 	}
 	return Size(n * factor), nil
 }
 
 // ParseDuration reads 90s, 1h30m or 7d.
 func ParseDuration(text string) (time.Duration, error) {
-	refused := fmt.Errorf("%q is no duration such as 90s, 1h30m or 7d", text)
+	refused := fmt.Errorf("%q is no duration such as 90s, 1h30m or 7d", short(text))
 	number, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
 		number, rest = "0", text
@@ -90,16 +107,16 @@ func parse(kind reflect.Type, text string) (reflect.Value, error) {
 		value, err = Secret(text), printable(text)
 	case bool:
 		if value = text == "true"; text != "true" && text != "false" {
-			err = fmt.Errorf("%q is no true or false", text)
+			err = fmt.Errorf("%q is no true or false", short(text))
 		}
 	case int:
 		if value, err = strconv.Atoi(text); err != nil {
-			err = fmt.Errorf("%q is no whole number", text)
+			err = fmt.Errorf("%q is no whole number", short(text))
 		}
 	case float64:
 		f, failed := strconv.ParseFloat(text, 64)
 		if value = f; failed != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			err = fmt.Errorf("%q is no number", text)
+			err = fmt.Errorf("%q is no number", short(text))
 		}
 	case time.Duration:
 		value, err = ParseDuration(text)
@@ -144,11 +161,11 @@ func parsePairs(kind reflect.Type, text string) (reflect.Value, error) {
 		}
 		name, rest, found := strings.Cut(part, "=")
 		if !found || name == "" {
-			return pairs, fmt.Errorf("%q is no NAME=VALUE", part)
+			return pairs, fmt.Errorf("%q is no NAME=VALUE", short(part))
 		}
 		value, err := parse(kind.Elem(), rest)
 		if err != nil {
-			return pairs, fmt.Errorf("%s: %w", name, err)
+			return pairs, fmt.Errorf("%s: %w", short(name), err)
 		}
 		pairs.SetMapIndex(reflect.ValueOf(name), value)
 	}

@@ -156,7 +156,7 @@ func (l *loader) pair(kind reflect.Type, path []string, pair *ast.MappingValueNo
 	key := strings.Join(below, ".")
 	if isEntries(kind) {
 		if !entryName.MatchString(stated) {
-			l.wrong(from, strings.Join(path, "."), "the name %q %s", stated, entryRule)
+			l.wrong(from, strings.Join(path, "."), "the name %q %s", short(stated), entryRule)
 			return
 		}
 		l.origins[key] = from
@@ -179,7 +179,7 @@ func (l *loader) pair(kind reflect.Type, path []string, pair *ast.MappingValueNo
 			}
 			return
 		}
-		l.wrong(from, "", "unknown key %s%s", key, l.near(kind, stated))
+		l.wrong(from, "", "unknown key %s%s", short(key), l.near(kind, stated))
 		return
 	}
 	l.origins[key] = from
