@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -174,6 +175,32 @@ func TestRowsThatAreNotKept(t *testing.T) {
 		same(t, "in the store", jobsOf(t, target), jobs)
 		if letters := lettersOf(t, target); len(letters) != 1 {
 			t.Errorf("%d letters, want 1", len(letters))
+		}
+	})
+}
+
+// Messages that wait lie between those that are handed in: they are left alone, however many these are.
+func TestGapsAreLeftAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, b *business) {
+		for name, every := range map[string]int{"few": 20, "many": 2} {
+			for _, keep := range []time.Duration{0, time.Hour} {
+				b.exec(t, `delete from {t}`)
+				target := fileStore(t)
+				b.write(t, newJobs(t, 60)...)
+				waits := fmt.Sprintf(`(seq - (select min(seq) from {t})) %% %d = 1`, every)
+				b.exec(t, `update {t} set locked_until = {now} + {hour} where `+waits)
+				left := b.number(t, `select count(*) from {t} where `+waits)
+				d := b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Keep = keep }, target)
+				stop := start(t, d)
+				until(t, "all that does not wait is dispatched", func() bool { return d.Counts().Dispatched == int64(60-left) })
+				stop()
+				if n := b.number(t, `select count(*) from {t} where ended_at is null and attempts = 0`); n != left {
+					t.Errorf("%s gaps, keep %s: %d messages are left, want %d", name, keep, n, left)
+				}
+				if n := len(jobsOf(t, target)); n != 60-left {
+					t.Errorf("%s gaps, keep %s: %d jobs, want %d", name, keep, n, 60-left)
+				}
+			}
 		}
 	})
 }

@@ -61,6 +61,8 @@ func TestPlansOnServer(t *testing.T) {
 		"charge":   {c.texts.charge, []any{"c1", 3}, pending},
 		"mark":     {c.texts.mark, []any{"{}", 7}, id},
 		"erase":    {c.texts.erase, []any{"{}", 7}, id},
+		"markRun":  {c.texts.markRun, []any{1, 7, 1000}, pending},
+		"eraseRun": {c.texts.eraseRun, []any{1, 7, 1000}, pending},
 		"giveBack": {c.texts.giveBack, []any{"{}", 7, 0}, id},
 		"purge":    {c.texts.purge, []any{3600000, 1000}, ended},
 		"lanes":    {c.texts.lanes, nil, pending},
@@ -134,10 +136,13 @@ func TestPlansInFile(t *testing.T) {
 		has   string
 	}{
 		"claim":    {c.texts.claim, []any{"c1", 0, 500}, "USING INDEX pawl_outbox_pending (connection=? AND seq>?)"},
+		"free":     {c.texts.claimFree, []any{"c1", 0, 500}, "USING INDEX pawl_outbox_pending (connection=? AND seq>?)"},
 		"charge":   {c.texts.charge, []any{"c1", 3}, "USING INDEX pawl_outbox_pending (connection=? AND seq>? AND seq<?)"},
 		"ready":    {c.texts.ready, []any{"c1", 0}, "USING INDEX pawl_outbox_pending (connection=? AND seq>?)"},
 		"mark":     {c.texts.mark, []any{"[]", 7}, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"erase":    {c.texts.erase, []any{"[]", 7}, "USING INTEGER PRIMARY KEY (rowid=?)"},
+		"markRun":  {c.texts.markRun, []any{1, 7, 1000}, "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+		"eraseRun": {c.texts.eraseRun, []any{1, 7, 1000}, "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		"giveBack": {c.texts.giveBack, []any{"[]", 7, 0}, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"purge":    {c.texts.purge, []any{3600000, 1000}, "INDEX pawl_outbox_ended (ended_at<?)"},
 		"lanes":    {c.texts.lanes, nil, "INDEX pawl_outbox_pending (connection>?)"},

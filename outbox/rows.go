@@ -1,12 +1,9 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -23,7 +20,7 @@ func (c *core) keeping(rows bool) *core {
 		return c
 	}
 	other, texts := *c, *c.texts
-	texts.mark, texts.bury = texts.erase, texts.erase
+	texts.mark, texts.markRun, texts.bury = texts.erase, texts.eraseRun, texts.erase
 	other.texts = &texts
 	return &other
 }
@@ -102,51 +99,6 @@ func (c *core) exchangeOnServer(ctx context.Context, settled []settlement, r *cl
 	return b, lost, c.home.Do(ctx, steps...)
 }
 
-// exchangeInFile chooses in the program what PostgreSQL chooses by itself.
-func (c *core) exchangeInFile(ctx context.Context, settled []settlement, r *claimRequest) (b batch, lost int, err error) {
-	err = c.home.Write(ctx, func(ctx context.Context, tx guest.Tx) error {
-		steps := c.settleSteps(settled, &lost)
-		if r != nil {
-			steps = append(steps, c.expireSteps(r)...)
-		}
-		if err := execer.OnSQL(tx).Do(ctx, steps...); err != nil || r == nil {
-			return err
-		}
-		if err := c.chooseInFile(ctx, tx, r, &b); err != nil || len(b.rows) == 0 {
-			return err
-		}
-		first, last := b.rows[0].seq, b.rows[len(b.rows)-1].seq
-		_, err := guest.One(ctx, tx, c.texts.lease, []any{r.connection, first, last, r.owner, r.lease.Milliseconds()}, &b.lease)
-		return err
-	})
-	return b, lost, err
-}
-
-func (c *core) chooseInFile(ctx context.Context, tx guest.Tx, r *claimRequest, b *batch) error {
-	bytes, before := 0, int64(0)
-	return guest.Rows(ctx, tx, c.texts.claim, []any{r.connection, r.after, r.limit}, func(answer *sql.Rows) error {
-		var wall sql.NullInt64 // where the next lease begins
-		row, err := scanRow(answer.Scan, &wall)
-		if err != nil {
-			return err
-		}
-		suspect := row.lost >= aloneAfter
-		switch {
-		case len(b.rows) == 0 && before == 0:
-			before = cmp.Or(wall.Int64, math.MaxInt64)
-		case row.seq > before:
-			return guest.ErrEnough
-		case suspect:
-			return nil
-		}
-		b.rows = append(b.rows, row)
-		if bytes += len(row.envelope); suspect || bytes > claimBytes {
-			return guest.ErrEnough
-		}
-		return nil
-	})
-}
-
 // expireSteps end the leases that are over.
 func (c *core) expireSteps(r *claimRequest) []execer.Step {
 	return []execer.Step{
@@ -158,11 +110,7 @@ func (c *core) expireSteps(r *claimRequest) []execer.Step {
 // settleSteps record what became of rows, and end their leases.
 func (c *core) settleSteps(settled []settlement, lost *int) (steps []execer.Step) {
 	for _, s := range settled {
-		if len(s.stored) > 0 {
-			steps = append(steps, execer.Step{SQL: c.texts.mark, Args: []any{c.list(s.stored...), s.lease}, Changed: func(n int64) {
-				*lost += len(s.stored) - int(n)
-			}})
-		}
+		steps = c.markSteps(steps, s, lost)
 		if lost := s.missed(); len(lost) > 0 {
 			steps = append(steps, execer.Step{SQL: c.texts.giveBack, Args: []any{c.list(lost...), s.lease, 0}})
 		}
@@ -179,17 +127,60 @@ func (c *core) settleSteps(settled []settlement, lost *int) (steps []execer.Step
 	return steps
 }
 
+// mostRuns is how many runs are marked as such; where there are more the rows are listed.
+const mostRuns = 8
+
+// markSteps record that rows are stored: mostly all of a claim, whose numbers follow each other.
+func (c *core) markSteps(steps []execer.Step, s settlement, lost *int) []execer.Step {
+	if len(s.stored) == 0 {
+		return steps
+	}
+	*lost += len(s.stored)
+	found := func(n int64) { *lost -= int(n) }
+	runs := runsOf(s.stored)
+	if runs == nil {
+		return append(steps, execer.Step{SQL: c.texts.mark, Args: []any{c.list(s.stored...), s.lease}, Changed: found})
+	}
+	for _, run := range runs {
+		steps = append(steps, execer.Step{SQL: c.texts.markRun, Args: []any{run.first, s.lease, run.last}, Changed: found})
+	}
+	return steps
+}
+
+// span is from one number to another, both included.
+type span struct{ first, last int64 }
+
+// runsOf cuts rows, which are in order, where a number is left out; nil where there are too many cuts.
+func runsOf(rows []*row) (runs []span) {
+	for _, r := range rows {
+		switch n := len(runs); {
+		case n > 0 && runs[n-1].last == r.seq-1:
+			runs[n-1].last = r.seq
+		case n == mostRuns:
+			return nil
+		default:
+			runs = append(runs, span{r.seq, r.seq})
+		}
+	}
+	return runs
+}
+
 // scanRow reads a row, and what an answer has before it.
 func scanRow(scan func(...any) error, before any) (*row, error) {
 	r := &row{}
 	var created, run, delay int64
 	err := scan(before, &r.seq, (*idColumn)(&r.id), &r.attempts, &r.lost, &r.lastError, &created, &run, &delay, &r.envelope)
+	r.setTimes(created, run, delay)
+	return r, err
+}
+
+// setTimes takes milliseconds as the database has them.
+func (r *row) setTimes(created, run, delay int64) {
 	r.createdAt = time.UnixMilli(created).UTC()
 	if run != 0 {
 		r.runAt = time.UnixMilli(run).UTC()
 	}
 	r.delay = time.Duration(delay) * time.Millisecond
-	return r, err
 }
 
 // idColumn reads an id from either database.

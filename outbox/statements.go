@@ -11,9 +11,10 @@ type statements struct {
 	quick                           string // before claims and settlements; "" in SQLite
 	insert                          string // in SQLite its beginning
 	turn, charge, over, claim       string // turn is "" in SQLite
-	lease                           string // SQLite only
+	leases, claimFree, lease        string // SQLite only
 	mark, giveBack, refuse, condemn string
 	bury, erase, release, purge     string
+	markRun, eraseRun               string
 	lanes, count, failing, oldest   string
 	ready, list, listFailing        string
 	find, retry                     string
@@ -59,22 +60,29 @@ where {t}.connection = $1 and {t}.ended_at is null and {t}.seq between v.first a
 )
 select (select token from lease), seq, id, attempts, lost, last_error, created_at, run_at, delay, envelope from chosen order by seq`
 
-	// In SQLite the write lock is held between this and the lease.
-	readySQLite = `select (select min(first) from {l} where connection = ?1 and first > {t}.seq), seq, id, attempts + 1, lost, coalesce(last_error, ''), created_at,
-  coalesce(run_at, 0), max(coalesce(delay_until - {now}, 0), 0), envelope from {t}
-where connection = ?1 and ended_at is null and seq > ?2 and locked_until <= {now}
-  and not exists (select 1 from {l} v where v.connection = ?1 and {t}.seq between v.first and v.last)
+	// In SQLite the write lock is held from the look at the leases until the new one is made. What few messages have is one
+	// column, null for the others: each column of a row costs as much as finding the row.
+	leasesSQLite = `select first, last, locked_until <= {now} from {l} where connection = ?1`
+	claimSQLite  = `select seq, id, created_at, envelope,
+  case when attempts > 0 or lost > 0 or last_error is not null or run_at is not null or delay_until is not null then json_object(
+    'attempts', attempts, 'lost', lost, 'last_error', last_error, 'run_at', run_at, 'delay', max(delay_until - {now}, 0)) end
+from {t}
+where connection = ?1 and ended_at is null and seq > ?2 and locked_until <= {now}{free}
   and not exists (select 1 from {c} where name = 'off')
 order by seq limit ?3`
+	notHeld = `
+  and not exists (select 1 from {l} v where v.connection = ?1 and {t}.seq between v.first and v.last)`
 	leaseSQLite = `insert into {l} (connection, first, last, claimed_by, locked_until) values (?1, ?2, ?3, ?4, {now} + ?5) returning token`
 
 	// What is still under the lease that it was claimed with, which cannot be taken away meanwhile. It names no column of the
 	// index of what is pending, lest a planner that knows nothing of the table yet goes through all of that.
 	own = ` where {own} and status < 2 and exists (select 1 from mine)`
+	// The same of a run: messages whose numbers follow each other, so that between the first and the last lie no others.
+	ownRun = ` where {run} and status < 2`
 
 	// The job, or the letter, has the bytes from now on.
-	erase    = `{mine} delete from {t}` + own
-	mark     = `{mine} update {t} set status = 2, attempts = attempts + 1, ended_at = {now}, envelope = {none}` + own
+	erase    = `{mine} delete from {t}`
+	mark     = `{mine} update {t} set status = 2, attempts = attempts + 1, ended_at = {now}, envelope = {none}`
 	giveBack = `{mine} update {t} set lost = 0, locked_until = {now} + {span $3}` + own
 	bury     = `{mine} update {t} set status = 3, ended_at = {now}, envelope = {none}` + own
 
@@ -134,24 +142,27 @@ select column1, column2, column3, {now} + column4, {now}, column5 from (values `
 
 func newStatements(h *guest.Home) statements {
 	texts := []string{
-		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])", "{span $3}", "$3 * interval '1 millisecond'", "{span $4}", "$4 * interval '1 millisecond'",
+		"{now}", "now()", "{none}", `'\x'::bytea`, "{own}", "id = any($1::uuid[])",
+		"{run}", "connection = (select connection from mine) and ended_at is null and seq between $1 and $3", "{span $3}", "$3 * interval '1 millisecond'", "{span $4}", "$4 * interval '1 millisecond'",
 		"{ms created_at}", "(extract(epoch from o.created_at) * 1000)::bigint", "{ms run_at}", "(extract(epoch from o.run_at) * 1000)::bigint",
 		"{age o.created_at}", "(extract(epoch from now() - o.created_at) * 1000)::bigint",
 		"{ms ended_at}", "(extract(epoch from o.ended_at) * 1000)::bigint", "{always}", "'-infinity'",
 		"{wait}", "(extract(epoch from greatest(o.locked_until, now()) - now()) * 1000)::bigint",
-		"{mine}", "with mine as materialized (select 1 from {l} where token = $2 for update)",
+		"{mine}", "with mine as materialized (select connection from {l} where token = $2 for update)",
 		"{expired}", "with v as materialized (select first, last from {l} where connection = $1 and locked_until <= now() for update)",
 	}
 	s := statements{quick: quickPostgres, insert: insertPostgres, turn: turnPostgres, claim: claimPostgres, purge: purgePostgres}
 	if h.Dialect == guest.SQLite {
 		texts = []string{
-			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))", "{span $3}", "$3", "{span $4}", "$4",
+			"{now}", guest.NowSQLite, "{none}", "x''", "{own}", "seq in (select value from json_each($1))",
+			"{run}", "seq between $1 and $3 and exists (select 1 from mine)", "{span $3}", "$3", "{span $4}", "$4",
 			"{age o.created_at}", guest.NowSQLite + " - o.created_at", "{ms created_at}", "o.created_at", "{ms ended_at}", "o.ended_at",
 			"{always}", "0", "{wait}", "max(o.locked_until - " + guest.NowSQLite + ", 0)",
 			"{mine}", "with mine as (select 1 from {l} where token = $2)",
 			"{expired}", "with v as (select first, last from {l} where connection = $1 and locked_until <= " + guest.NowSQLite + ")",
 		}
-		s = statements{insert: insertSQLite, claim: readySQLite, lease: leaseSQLite, purge: purgeSQLite}
+		s = statements{insert: insertSQLite, claim: strings.Replace(claimSQLite, "{free}", notHeld, 1), lease: leaseSQLite, purge: purgeSQLite}
+		s.leases, s.claimFree = leasesSQLite, strings.Replace(claimSQLite, "{free}", "", 1)
 	}
 	replace := strings.NewReplacer(texts...)
 	text := func(template string) string {
@@ -162,8 +173,10 @@ func newStatements(h *guest.Home) statements {
 		return h.Text(template)
 	}
 	s.insert, s.claim, s.lease, s.purge = text(s.insert), text(s.claim), text(s.lease), text(s.purge)
+	s.leases, s.claimFree = text(s.leases), text(s.claimFree)
 	s.charge, s.over, s.release = text(charge), text(over), text(release)
-	s.mark, s.giveBack, s.bury, s.erase = text(mark), text(giveBack), text(bury), text(erase)
+	s.mark, s.erase, s.markRun, s.eraseRun = text(mark+own), text(erase+own), text(mark+ownRun), text(erase+ownRun)
+	s.giveBack, s.bury = text(giveBack), text(bury)
 	s.refuse, s.condemn = text(refuse), text(condemn)
 	s.failing, s.find, s.retry = text(failing), text(find), text(retry)
 	s.list, s.listFailing = text(strings.Replace(list, "{failing}", "", 1)), text(strings.Replace(list, "{failing}", " and o.attempts > 0", 1))
