@@ -245,7 +245,7 @@ func CheckKnown(s pawl.Schedule, known bool) error {
 	if known || s.Removed {
 		return nil
 	}
-	return fmt.Errorf("schedule %s: %w", s.Name, &pawl.FieldError{Field: "kind", Value: s.Kind, Rule: "must be one that a host has registered; none ever has"})
+	return fmt.Errorf("schedule %s: %w", s.Name, &pawl.FieldError{Field: "kind", Value: s.Kind, Rule: "must be one that a host has registered; none ever has: start the program that runs it once, if the name is right"})
 }
 
 // CheckSchedule completes and checks what an operator hands in.
