@@ -111,6 +111,7 @@ type Dispatcher struct {
 	config  DispatcherConfig
 	owner   string
 	lanes   []*lane
+	soon    time.Duration // the first pause of a lane that knows of a message that is written and not committed
 	deaf    *trouble.Trouble
 	upkeep  *trouble.Trouble
 
@@ -135,6 +136,7 @@ func NewDispatcher(box Source, letters pawl.DeadLetters, targets []pawl.Enqueuer
 	}
 	d := &Dispatcher{
 		source: box.source().keeping(config.Keep != 0), letters: letters, config: config, owner: config.Name + "/" + rand.Text()[:12],
+		soon:   2 * time.Millisecond,
 		deaf:   trouble.New(config.Logger, "commits to the outbox are not heard of; it is looked at until they are"),
 		upkeep: trouble.New(config.Logger, "the outbox cannot be purged"),
 	}

@@ -186,9 +186,6 @@ func (l *lane) exchange(ctx context.Context, request *claimRequest) (batch, erro
 	return b, nil
 }
 
-// soon is the first pause of a lane that knows of a message that is written and not committed.
-const soon = 2 * time.Millisecond
-
 // rest waits until there may be messages again. What was written in this process is looked for at once and then in
 // growing intervals: nothing tells of its commit but the commit.
 func (l *lane) rest(ctx context.Context) {
@@ -206,9 +203,9 @@ func (l *lane) rest(ctx context.Context) {
 
 // lookout asks in growing intervals whether a message has come, until it is told.
 func (l *lane) lookout(ctx context.Context) {
-	timer := time.NewTimer(soon)
+	timer := time.NewTimer(l.soon)
 	defer timer.Stop()
-	for pause := soon; pause < l.config.Poll; pause *= 2 {
+	for pause := l.soon; pause < l.config.Poll; pause *= 2 {
 		timer.Reset(pause)
 		select {
 		case <-ctx.Done():
@@ -219,7 +216,7 @@ func (l *lane) lookout(ctx context.Context) {
 		}
 		select {
 		case <-l.written:
-			pause = soon
+			pause = l.soon
 		default:
 		}
 		if there, err := l.ready(ctx); there || err != nil {

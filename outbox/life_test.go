@@ -70,31 +70,6 @@ func TestCommitElsewhereWakes(t *testing.T) {
 	}
 }
 
-// A commit that has let itself be waited for is heard of at once, too: a dispatcher that was told of the write, and has come to
-// look for its commit only every few seconds, is woken from that.
-func TestLateCommitWakes(t *testing.T) {
-	t.Parallel()
-	b := databases["pgx"](t)
-	target := fileStore(t)
-	tx := b.begin(t)
-	start(t, b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Poll = time.Hour }, target))
-	until(t, "it listens", func() bool {
-		return b.number(t, `select count(*) from pg_stat_activity where query like 'listen%pawl_%' and state = 'idle'`) > 0
-	})
-	if _, err := tx.in.Enqueue(t.Context(), newJobs(t, 1)); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(4300 * time.Millisecond) // it has looked 4094 ms after the write, and would look again after 8190 by itself
-	began := time.Now()
-	if err := tx.commit(); err != nil {
-		t.Fatal(err)
-	}
-	b.empty(t)
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("it took %s", took)
-	}
-}
-
 // Switched off, messages gather; switched on, they go.
 func TestSwitch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *business) {

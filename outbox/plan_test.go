@@ -17,10 +17,9 @@ import (
 	"github.com/pawljobs/pawl/internal/guest"
 )
 
-// Tables with many rows that were dispatched, and many that wait. Those of PostgreSQL are never analyzed: so they are in the
-// minute after a rush.
-func TestPlansOnServer(t *testing.T) {
-	t.Parallel()
+// boxOnServer makes one in a schema of its own.
+func boxOnServer(t *testing.T) (*sql.DB, *Box) {
+	t.Helper()
 	url := os.Getenv("PAWL_TEST_POSTGRES")
 	if url == "" {
 		t.Skip("PAWL_TEST_POSTGRES is not set: run the tests by scripts/with-services, which starts a server")
@@ -29,18 +28,26 @@ func TestPlansOnServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	schema := "plan_" + strings.ToLower(rand.Text())
+	schema := "outbox_" + strings.ToLower(rand.Text())
+	t.Cleanup(func() {
+		if _, err := db.ExecContext(context.Background(), "drop schema if exists "+pgx.Identifier{schema}.Sanitize()+" cascade"); err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	})
 	box, err := OpenPostgres(t.Context(), db, Config{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return db, box
+}
+
+// Tables with many rows that were dispatched, and many that wait. Those of PostgreSQL are never analyzed: so they are in the
+// minute after a rush.
+func TestPlansOnServer(t *testing.T) {
+	t.Parallel()
+	db, box := boxOnServer(t)
 	c := box.core
-	defer func() {
-		if _, err := db.ExecContext(context.Background(), "drop schema "+pgx.Identifier{schema}.Sanitize()+" cascade"); err != nil {
-			t.Error(err)
-		}
-	}()
 	for _, statement := range []string{
 		`alter table {t} set (autovacuum_enabled = off)`,
 		`insert into {t} (id, connection, status, ended_at, envelope) select gen_random_uuid(), 'default', 2, now() - g * interval '1 second', '' from generate_series(1, 50000) g`,
