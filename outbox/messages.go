@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -157,6 +158,27 @@ func (c *core) idValue(id pawl.ID) any {
 // Retry has failing messages tried again at once, as if no claim of them had failed. Result i is nil, or pawl.ErrNotFound
 // where the box has no message of id i that has not ended.
 func (c *core) Retry(ctx context.Context, ids []pawl.ID) (results []error, err error) {
+	results, err = c.retryOnce(ctx, ids)
+	for try := 1; err != nil && isDeadlock(err) && try < mostDeadlocks; try++ {
+		results, err = c.retryOnce(ctx, ids)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("retry messages: %w", err)
+	}
+	c.written.ring()
+	return results, nil
+}
+
+// mostDeadlocks is how often in a row an operator's act may meet dispatchers that hold what it needs and need what it holds.
+const mostDeadlocks = 5
+
+// isDeadlock reports a transaction that PostgreSQL has broken off so that another one can go on.
+func isDeadlock(err error) bool {
+	var server interface{ SQLState() string }
+	return errors.As(err, &server) && server.SQLState() == "40P01"
+}
+
+func (c *core) retryOnce(ctx context.Context, ids []pawl.ID) (results []error, err error) {
 	err = c.home.Write(ctx, func(ctx context.Context, tx guest.Tx) error {
 		results = make([]error, len(ids))
 		for i, id := range ids {
@@ -170,11 +192,7 @@ func (c *core) Retry(ctx context.Context, ids []pawl.ID) (results []error, err e
 		}
 		return c.announce(ctx, tx)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("retry messages: %w", err)
-	}
-	c.written.ring()
-	return results, nil
+	return results, err
 }
 
 // announce wakes dispatchers with the commit.

@@ -88,3 +88,51 @@ func TestLookingAtMessages(t *testing.T) {
 		}
 	})
 }
+
+// A dispatcher may hold messages in another order than an operator names them: the server breaks one of the two off, and the
+// operator's act is done all the same.
+func TestRetryBesideDispatchers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx", "database/sql"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := databases[name](t)
+			jobs := newJobs(t, 2)
+			b.write(t, jobs...)
+			b.exec(t, `update {t} set attempts = 3`)
+			tx, err := b.db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			hold := func(job pawl.NewJob) {
+				t.Helper()
+				if _, err := tx.ExecContext(t.Context(), b.text(`update {t} set lost = 1 where id = $1`), job.ID.String()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := tx.ExecContext(t.Context(), `set local deadlock_timeout = '1h'`); err != nil { // it is not the one to be broken off
+				t.Fatal(err)
+			}
+			hold(jobs[1])
+			retried := make(chan error, 1)
+			go func() {
+				_, err := b.box.(looked).Retry(t.Context(), []pawl.ID{jobs[0].ID, jobs[1].ID})
+				retried <- err
+			}()
+			until(t, "the first is held by the operator", func() bool {
+				return b.number(t, `select count(*) from pg_stat_activity where wait_event_type = 'Lock' and position($1 in query) > 0`, b.table) > 0
+			})
+			hold(jobs[0])
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-retried; err != nil {
+				t.Error(err)
+			}
+			if n := b.number(t, `select count(*) from {t} where attempts = 0 and lost = 0`); n != 2 {
+				t.Errorf("%d messages are retried, want 2", n)
+			}
+		})
+	}
+}
