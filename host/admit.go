@@ -137,7 +137,11 @@ func (a *attempt) bury(end *death) {
 
 // submit hands the attempt's end to the settler.
 func (a *attempt) submit(outcome pawl.Outcome, ending pawl.Ending, err error) {
-	a.add(a.entry(outcome, ending, err))
+	e := a.entry(outcome, ending, err)
+	if _, died := outcome.(pawl.Dead); died && ending != "" {
+		e.ran = a.ran(ending)
+	}
+	a.add(e)
 }
 
 func (a *attempt) add(e *entry) {

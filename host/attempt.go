@@ -278,6 +278,9 @@ func (a *attempt) finish(finished bool, ending pawl.Ending, cause, err error) {
 		outcome = pawl.Decide(a.envelope.Policy, a.facts(ending), err)
 		a.submit(outcome, ending, explain(cause, err))
 	}
+	if _, died := outcome.(pawl.Dead); died && !finished && a.host.base.Err() == nil {
+		return // the line of the death says it, once that is recorded
+	}
 	a.line(outcome, ending)
 }
 
@@ -375,8 +378,15 @@ func (a *attempt) line(outcome pawl.Outcome, ending pawl.Ending) {
 	case ending == pawl.EndCancelled:
 		name = "cancelled"
 	}
-	a.log.LogAttrs(ctx, slog.LevelInfo, "job ran", slog.String("outcome", name), slog.String("ending", string(ending)),
-		slog.Duration("duration", time.Since(a.started)), slog.Duration("waited", a.clock.time(a.started).Sub(a.job.ReadyAt)))
+	a.log.LogAttrs(ctx, slog.LevelInfo, "job ran", append([]slog.Attr{slog.String("outcome", name)}, a.ran(ending)...)...)
+}
+
+// ran is what the line of an execution says of the run.
+func (a *attempt) ran(ending pawl.Ending) []slog.Attr {
+	return []slog.Attr{
+		slog.String("ending", string(ending)), slog.Duration("duration", time.Since(a.started)),
+		slog.Duration("waited", a.clock.time(a.started).Sub(a.job.ReadyAt)),
+	}
 }
 
 func outcomeName(outcome pawl.Outcome) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,8 +25,9 @@ const (
 type entry struct {
 	pawl.Settlement
 	session pawl.SessionID
-	attempt *attempt   // nil: a reservation that a lost reply had left
-	waiter  chan error // of a Job's operation; capacity 1, answered once
+	attempt *attempt    // nil: a reservation that a lost reply had left
+	waiter  chan error  // of a Job's operation; capacity 1, answered once
+	ran     []slog.Attr // of a run that ends in a death: what its line says of it
 
 	// The rest is guarded by settler.mu, or belongs to the settler while writing.
 	writing   bool

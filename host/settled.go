@@ -186,7 +186,7 @@ func (s *settler) settled(e *entry) {
 	case pawl.Dead:
 		s.deaths.Over()
 		if !e.known {
-			h.died(e.Letter)
+			h.died(e.Letter, e.ran)
 		}
 		h.wakeAlerts()
 	}
@@ -201,13 +201,15 @@ func (s *settler) settled(e *entry) {
 // manyRequeues of one job are worth a warning.
 const manyRequeues = 10
 
-// died writes the one Error line of a death, after its commit.
-func (h *Host) died(letter *pawl.DeadLetter) {
-	h.log.LogAttrs(context.Background(), slog.LevelError, "job dead-lettered",
+// died writes the one Error line of a death, after its commit. It is that of the last execution, too: ran is about that.
+func (h *Host) died(letter *pawl.DeadLetter, ran []slog.Attr) {
+	attrs := []slog.Attr{
 		slog.String("job", letter.JobID.String()), slog.String("kind", letter.Kind), slog.String("queue", letter.Queue),
 		slog.String("class", letter.Class.String()), slog.String("reason", string(letter.Reason)), slog.Int("attempts", letter.Attempts),
 		slog.String("letter", letter.ID.String()), slog.String("correlation_id", letter.CorrelationID),
-		slog.String("error_type", letter.ExceptionType), slog.String("error", letter.Message))
+		slog.String("error_type", letter.ExceptionType), slog.String("error", letter.Message),
+	}
+	h.log.LogAttrs(context.Background(), slog.LevelError, "job dead-lettered", append(attrs, ran...)...)
 }
 
 // lost ends an entry whose reservation has passed on: it changed nothing.

@@ -41,6 +41,7 @@ func (s *Store) migrate(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read migrations: %w", err)
 	}
 	if version, err := s.version(ctx, conn); err == nil && version == len(texts) {
+		s.found = version
 		return nil // the usual start takes no lock
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return s.migrateTo(ctx, tx, texts) })
@@ -61,6 +62,7 @@ func (s *Store) migrateTo(ctx context.Context, tx pgx.Tx, texts []string) error 
 	if version > len(texts) {
 		return newerSchema(version, len(texts))
 	}
+	s.found = version
 	if version == 0 {
 		if err := s.makeSchema(ctx, tx); err != nil {
 			return err
@@ -133,6 +135,7 @@ func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
 	case version < len(texts):
 		return fmt.Errorf("tables are at version %d and this program needs %d: run `pawl migrate up`: %w", version, len(texts), pawl.ErrSchema)
 	}
+	s.found = version
 	return nil
 }
 

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +32,13 @@ func TestTablesOfEarlierVersions(t *testing.T) {
 			if _, err := postgres.Open(t.Context(), server(t), config); !errors.Is(err, pawl.ErrSchema) {
 				t.Errorf("without a migration: %v", err)
 			}
-			config.NoMigrate = false
+			said := &lines{}
+			config.NoMigrate, config.Logger = false, slog.New(said)
 			store := openIn(t, server(t), config)
+			opened, want := strings.Join(said.at(slog.LevelInfo), "\n"), fmt.Sprintf("schema=%s tables=%d from=%d", config.Schema, len(names), version)
+			if !strings.Contains(opened, " store brought up to date host=") || !strings.Contains(opened, want) {
+				t.Errorf("said %q, not %q", opened, want)
+			}
 			hosts, err := store.Hosts(t.Context())
 			if err != nil || len(hosts) != 1 || hosts[0].Name != "old-host" || hosts[0].Quiet {
 				t.Fatalf("hosts %+v, error %v", hosts, err)

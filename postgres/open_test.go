@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -44,10 +45,16 @@ func TestNoMigrate(t *testing.T) {
 	if !errors.Is(err, pawl.ErrSchema) || !strings.Contains(err.Error(), "pawl migrate up") {
 		t.Errorf("without tables: %v", err)
 	}
-	config.NoMigrate = false
+	said := &lines{}
+	config.NoMigrate, config.Logger = false, slog.New(said)
 	openIn(t, server(t), config)
 	config.NoMigrate = true
 	openIn(t, server(t), config)
+	for i, want := range []string{" store made host=", " store opened host="} {
+		if opened := said.at(slog.LevelInfo); len(opened) <= i || !strings.Contains(opened[i], want) || strings.Contains(opened[i], "from=") {
+			t.Errorf("said %q, and line %d is not %q", opened, i, want)
+		}
+	}
 	versions := table(config.Schema, "schema_version")
 	execute(t, server(t), "insert into "+versions+" (version) select max(version) + 1 from "+versions)
 	if _, err := postgres.Open(t.Context(), server(t), config); !errors.Is(err, pawl.ErrSchema) {

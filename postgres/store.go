@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 // Config of a store. The zero value is good.
@@ -94,6 +95,7 @@ type Store struct {
 	pool   *pgxpool.Pool
 	own    sync.Map // the server's processes behind the pool, by number
 	pooler bool     // no session state, no LISTEN
+	found  int      // version of the tables before Open
 
 	names    names
 	slots    slots
@@ -157,6 +159,18 @@ func (s *Store) open(ctx context.Context, url string) error {
 	s.workers.Go(s.runGroups)
 	s.workers.Go(s.runTurns)
 	s.workers.Go(s.runCounts)
+	return s.sayOpened()
+}
+
+// sayOpened says in the log where the store is.
+func (s *Store) sayOpened() error {
+	texts, err := s.steps()
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	at := s.pool.Config().ConnConfig
+	desk.Opened(s.config.Logger, s.found, len(texts), slog.String("host", at.Host), slog.String("database", at.Database),
+		slog.String("user", at.User), slog.String("schema", s.schema.name))
 	return nil
 }
 

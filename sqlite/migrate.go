@@ -33,18 +33,18 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// migrate brings the tables to this program's version. The write lock of its one transaction keeps concurrent starts
-// apart: the second finds the work done.
-func migrate(ctx context.Context, conn *sql.Conn) (err error) {
+// migrate brings the tables to this program's version, and returns the one that it found. The write lock of its one
+// transaction keeps concurrent starts apart: the second finds the work done.
+func migrate(ctx context.Context, conn *sql.Conn) (version int, err error) {
 	texts, err := steps()
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return 0, fmt.Errorf("read migrations: %w", err)
 	}
 	if version, err := schemaVersion(ctx, conn); err == nil && version == len(texts) {
-		return nil // the usual start takes no lock
+		return version, nil // the usual start takes no lock
 	}
 	if _, err := conn.ExecContext(ctx, "begin immediate"); err != nil {
-		return fmt.Errorf("migrate: %w", lockError(err))
+		return 0, fmt.Errorf("migrate: %w", lockError(err))
 	}
 	defer func() {
 		if err != nil {
@@ -52,25 +52,24 @@ func migrate(ctx context.Context, conn *sql.Conn) (err error) {
 			err = errors.Join(err, rollbackErr)
 		}
 	}()
-	version, err := schemaVersion(ctx, conn)
-	if err != nil {
-		return err
+	if version, err = schemaVersion(ctx, conn); err != nil {
+		return 0, err
 	}
 	if version > len(texts) {
-		return newerSchema(version, len(texts))
+		return 0, newerSchema(version, len(texts))
 	}
 	for i, text := range texts[version:] {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
-			return fmt.Errorf("migrate to version %d: %w", version+i+1, err)
+			return 0, fmt.Errorf("migrate to version %d: %w", version+i+1, err)
 		}
 		if _, err := conn.ExecContext(ctx, `insert into pawl_schema (version, applied_at) values (?1, ?2)`, version+i+1, now()); err != nil {
-			return fmt.Errorf("migrate to version %d: %w", version+i+1, err)
+			return 0, fmt.Errorf("migrate to version %d: %w", version+i+1, err)
 		}
 	}
 	if _, err := conn.ExecContext(ctx, "commit"); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return 0, fmt.Errorf("migrate: %w", err)
 	}
-	return nil
+	return version, nil
 }
 
 // schemaVersion is 0 where there are no tables yet.
@@ -90,22 +89,22 @@ func schemaVersion(ctx context.Context, conn *sql.Conn) (version int, err error)
 	return version, nil
 }
 
-// checkSchema refuses tables of another version, saying what to run.
-func checkSchema(ctx context.Context, conn *sql.Conn) error {
+// checkSchema refuses tables of another version than this program's, which it returns, saying what to run.
+func checkSchema(ctx context.Context, conn *sql.Conn) (version int, err error) {
 	texts, err := steps()
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return 0, fmt.Errorf("read migrations: %w", err)
 	}
-	version, err := schemaVersion(ctx, conn)
+	version, err = schemaVersion(ctx, conn)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case version > len(texts):
-		return newerSchema(version, len(texts))
+		return 0, newerSchema(version, len(texts))
 	case version < len(texts):
-		return fmt.Errorf("tables are at version %d and this program needs %d: run `pawl migrate up`: %w", version, len(texts), pawl.ErrSchema)
+		return 0, fmt.Errorf("tables are at version %d and this program needs %d: run `pawl migrate up`: %w", version, len(texts), pawl.ErrSchema)
 	}
-	return nil
+	return version, nil
 }
 
 func newerSchema(version, known int) error {

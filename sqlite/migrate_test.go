@@ -30,11 +30,15 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 			if _, err := sqlite.Open(t.Context(), path, sqlite.Config{NoMigrate: true}); !errors.Is(err, pawl.ErrSchema) {
 				t.Errorf("without a migration: %v", err)
 			}
-			store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+			said := &journal{}
+			store, err := sqlite.Open(t.Context(), path, sqlite.Config{Logger: said.logger()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer store.Close()
+			if want := fmt.Sprintf(`msg="store brought up to date" path=%s tables=%d from=%d`, path, len(names), version); said.count(want) != 1 {
+				t.Errorf("it does not say %s", want)
+			}
 			hosts, err := store.Hosts(t.Context())
 			if err != nil || len(hosts) != 1 || hosts[0].Name != "old-host" || hosts[0].Quiet {
 				t.Fatalf("hosts %+v, error %v", hosts, err)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 	_ "modernc.org/sqlite" // the driver, in pure Go
 )
 
@@ -127,7 +128,8 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(explain(err), writes.Close())
 	}
-	if err := s.prepareFile(ctx, conn); err != nil {
+	found, err := s.prepareFile(ctx, conn)
+	if err != nil {
 		return errors.Join(err, conn.Close(), writes.Close())
 	}
 	file, err := os.Stat(s.path)
@@ -138,24 +140,31 @@ func (s *Store) open(ctx context.Context) error {
 		return errors.Join(err, conn.Close(), writes.Close())
 	}
 	s.writer = startWriter(writes, conn, place{path: s.path, file: file}, s.config, s.waker.signal)
-	s.reads, err = openFile(s.path, s.config, true, 4)
+	if s.reads, err = openFile(s.path, s.config, true, 4); err != nil {
+		return err
+	}
+	texts, err := steps()
+	if err == nil {
+		desk.Opened(s.config.Logger, found, len(texts), slog.String("path", s.path))
+	}
 	return err
 }
 
-func (s *Store) prepareFile(ctx context.Context, conn *sql.Conn) error {
+// prepareFile returns the version that the tables had.
+func (s *Store) prepareFile(ctx context.Context, conn *sql.Conn) (found int, err error) {
 	if s.config.NoMigrate { // looks before anything is changed: the file may be another program's
-		if err := checkSchema(ctx, conn); err != nil {
-			return err
+		if found, err = checkSchema(ctx, conn); err != nil {
+			return 0, err
 		}
 	}
 	if err := useWAL(ctx, conn, s.config.BusyTimeout); err != nil {
-		return err
+		return 0, err
 	}
 	if err := conn.QueryRowContext(ctx, readLibrary).Scan(&s.library); err != nil {
-		return fmt.Errorf("identify the SQLite library: %w", err)
+		return 0, fmt.Errorf("identify the SQLite library: %w", err)
 	}
 	if s.config.NoMigrate {
-		return nil
+		return found, nil
 	}
 	return migrate(ctx, conn)
 }
