@@ -24,7 +24,7 @@ type DispatcherConfig struct {
 	Name string
 	// Version of the program, in letters.
 	Version string
-	// Batch is how many messages one claim takes at most, from 1 to 1000. Default 1000.
+	// Batch is how many messages one claim takes at most, from 1 to 5000. Default 2000.
 	Batch int
 	// Lease is how long claimed messages are kept from other dispatchers. Default 60 s; at least 1 s.
 	Lease time.Duration
@@ -53,7 +53,7 @@ func (c DispatcherConfig) withDefaults() (DispatcherConfig, error) {
 		c.Name = strings.ToLower(machine)
 	}
 	if c.Batch == 0 {
-		c.Batch = mostBatch
+		c.Batch = usualBatch
 	}
 	if c.Lease == 0 {
 		c.Lease = time.Minute
@@ -73,7 +73,10 @@ func (c DispatcherConfig) withDefaults() (DispatcherConfig, error) {
 	return c, c.check()
 }
 
-const mostBatch = 1000
+const (
+	usualBatch = 2000
+	mostBatch  = 5000
+)
 
 func (c DispatcherConfig) check() error {
 	for _, rule := range []struct {
@@ -82,7 +85,7 @@ func (c DispatcherConfig) check() error {
 		value  any
 		rule   string
 	}{
-		{c.Batch < 1 || c.Batch > mostBatch, "batch", c.Batch, "must be from 1 to 1000"},
+		{c.Batch < 1 || c.Batch > mostBatch, "batch", c.Batch, "must be from 1 to 5000"},
 		{c.Lease < time.Second, "lease", c.Lease, "must be at least 1s"},
 		{c.Timeout <= 0 || c.Timeout > c.Lease/3, "timeout", c.Timeout, "must be greater than 0 and at most a third of the lease"},
 		{c.Poll < 10*time.Millisecond, "poll", c.Poll, "must be at least 10ms"},

@@ -291,7 +291,7 @@ func TestBadDispatchers(t *testing.T) {
 			return outbox.NewDispatcher(b.box, target, []pawl.Enqueuer{now}, outbox.DispatcherConfig{})
 		},
 		"big batch": func() (*outbox.Dispatcher, error) {
-			return outbox.NewDispatcher(b.box, target, good, outbox.DispatcherConfig{Batch: 1001})
+			return outbox.NewDispatcher(b.box, target, good, outbox.DispatcherConfig{Batch: 5001})
 		},
 		"short lease": func() (*outbox.Dispatcher, error) {
 			return outbox.NewDispatcher(b.box, target, good, outbox.DispatcherConfig{Lease: time.Millisecond})
