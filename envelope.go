@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -298,6 +299,13 @@ func (b *BatchEnd) decode(value []byte) error {
 }
 
 func (e *Envelope) setBackoff(value []byte) error {
+	delays := 0
+	for _, b := range value {
+		if b < 0x80 { // the last byte of a uvarint
+			delays++
+		}
+	}
+	e.Policy.Backoff = slices.Grow(e.Policy.Backoff, delays)
 	for len(value) > 0 {
 		ms, n := binary.Uvarint(value)
 		if n <= 0 {

@@ -22,7 +22,7 @@ type attempt struct {
 	clock    storeClock
 	suspect  bool // holds the host's one place for a suspect
 	lines    jobHandler
-	log      *slog.Logger
+	log      slog.Logger
 
 	mu       sync.Mutex
 	phase    phase
@@ -105,7 +105,7 @@ func (a *attempt) open(timeout time.Duration) (ctx context.Context, job *pawl.Jo
 	}
 	a.started = time.Now()
 	a.deadline = a.started.Add(timeout)
-	ctx, job, a.stop, a.end = pawl.NewJobContext(a.host.handlers, a.info(), operations{a}, a.log, a.deadline)
+	ctx, job, a.stop, a.end = pawl.NewJobContext(a.host.handlers, a.info(), operations{a}, &a.log, a.deadline)
 	a.ctx = ctx
 	a.phase = running
 	a.host.counters.running.Add(1)
@@ -275,7 +275,10 @@ func (a *attempt) finish(finished bool, ending pawl.Ending, cause, err error) {
 			a.host.counters.timedOut.Add(1)
 		}
 		err = pawl.Classify(err, a.host.config.Classifiers...)
-		outcome = pawl.Decide(a.envelope.Policy, a.facts(ending), err)
+		outcome = pawl.Done{}
+		if err != nil { // else no clock is asked
+			outcome = pawl.Decide(a.envelope.Policy, a.facts(ending), err)
+		}
 		a.submit(outcome, ending, explain(cause, err))
 	}
 	if _, died := outcome.(pawl.Dead); died && !finished && a.host.base.Err() == nil {

@@ -84,7 +84,7 @@ func (h *Host) attemptsOf(jobs []pawl.ClaimedJob, session pawl.SessionID, clock 
 	for i := range jobs {
 		a := &attempt{host: h, server: s, job: jobs[i], session: session, clock: clock}
 		a.lines = jobHandler{base: h.log.Handler(), attrs: a.attrs}
-		a.log = slog.New(&a.lines)
+		a.log = *slog.New(&a.lines)
 		attempts[i] = a
 	}
 	return attempts

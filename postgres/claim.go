@@ -71,10 +71,10 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 		}
 		return pawl.Claimed{}, fmt.Errorf("claim: %w", err)
 	}
-	if len(c.lined) > 0 && len(c.jobs) < c.limit && !c.more {
+	if c.limited && len(c.jobs) < c.limit && !c.more {
 		s.turns.claimedTurns() // nothing is left for others
 	}
-	s.held.add(request.Session, c.jobs, c.lined)
+	s.held.add(request.Session, c.jobs, c.marks)
 	return pawl.Claimed{Now: c.now, Jobs: c.jobs, More: c.more}, nil
 }
 
@@ -93,9 +93,10 @@ type claim struct {
 	past     []pawl.ID // of those that have rows in other tables
 	now      time.Time
 	more     bool
-	suspects bool             // some wait
-	arrivals bool             // turns are to be given
-	lined    map[pawl.ID]bool // of the jobs, those that stand in line with their kind
+	suspects bool              // some wait
+	arrivals bool              // turns are to be given
+	marks    map[pawl.ID]int16 // of the jobs: see marksKept
+	limited  bool              // some stand in line with their kind
 }
 
 // place is where a claimed job stood.

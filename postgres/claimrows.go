@@ -156,11 +156,12 @@ func (c *claim) addJob(r row, lanes []*lane) {
 	if r.int32(9)&flagSide != 0 {
 		c.past = append(c.past, job.ID)
 	}
-	if r.int32(9)&flagLinedKind != 0 {
-		if c.lined == nil {
-			c.lined = map[pawl.ID]bool{}
+	if bits := int16(r.int32(9)) & marksKept; bits != 0 {
+		if c.marks == nil {
+			c.marks = map[pawl.ID]int16{}
 		}
-		c.lined[job.ID] = true
+		c.marks[job.ID] = bits
+		c.limited = c.limited || bits&flagLinedKind != 0
 	}
 	c.jobs = append(c.jobs, job)
 	c.places = append(c.places, place{queue: l.queue, seq: seq, kind: r.int32(5)})

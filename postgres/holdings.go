@@ -15,17 +15,20 @@ type holdings struct {
 
 type holding struct {
 	jobs  map[pawl.Token]pawl.ID
-	lined map[pawl.Token]struct{} // of the jobs, those that are held to a limit
-	lost  bool                    // the reply of a claim never came
-	epoch int64                   // of the session; see claimTemplate
+	marks map[pawl.Token]int16 // flags of those whose end concerns others: see marksKept
+	lost  bool                 // the reply of a claim never came
+	epoch int64                // of the session; see claimTemplate
 }
+
+// marksKept are the flags of jobs that stand in lines or in batches.
+const marksKept = flagLined | flagLinedKind | flagMember
 
 func newHoldings() *holdings { return &holdings{sessions: map[pawl.SessionID]*holding{}} }
 
 func (h *holdings) open(session pawl.SessionID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.sessions[session] = &holding{jobs: map[pawl.Token]pawl.ID{}, lined: map[pawl.Token]struct{}{}}
+	h.sessions[session] = &holding{jobs: map[pawl.Token]pawl.ID{}, marks: map[pawl.Token]int16{}}
 }
 
 // epoch is what claims of a session carry; -1 for one that was opened elsewhere.
@@ -52,7 +55,7 @@ func (h *holdings) close(session pawl.SessionID) {
 	delete(h.sessions, session)
 }
 
-func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob, lined map[pawl.ID]bool) {
+func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob, marks map[pawl.ID]int16) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.sessions[session]
@@ -61,26 +64,27 @@ func (h *holdings) add(session pawl.SessionID, jobs []pawl.ClaimedJob, lined map
 	}
 	for i := range jobs {
 		held.jobs[jobs[i].Token] = jobs[i].ID
-		if lined[jobs[i].ID] {
-			held.lined[jobs[i].Token] = struct{}{}
+		if bits := marks[jobs[i].ID]; bits != 0 {
+			held.marks[jobs[i].Token] = bits
 		}
 	}
 }
 
-// anyLined reports whether the end of any of these is known to free a slot of a limit.
-func (h *holdings) anyLined(session pawl.SessionID, settlements []pawl.Settlement) bool {
+// marks are those of the jobs that are settled, together; all, of a session that was opened elsewhere.
+func (h *holdings) marks(session pawl.SessionID, settlements []pawl.Settlement) (marks int16) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.sessions[session]
-	if held == nil || len(held.lined) == 0 {
-		return false
+	if held == nil {
+		return marksKept
+	}
+	if len(held.marks) == 0 {
+		return 0
 	}
 	for i := range settlements {
-		if _, ok := held.lined[settlements[i].Token]; ok {
-			return true
-		}
+		marks |= held.marks[settlements[i].Token]
 	}
-	return false
+	return marks
 }
 
 // settle takes out what was settled or is not the session's any more.
@@ -94,7 +98,7 @@ func (h *holdings) settle(session pawl.SessionID, settlements []pawl.Settlement,
 	for i := range settlements {
 		if results[i] == nil || errors.Is(results[i], pawl.ErrLeaseLost) {
 			delete(held.jobs, settlements[i].Token)
-			delete(held.lined, settlements[i].Token)
+			delete(held.marks, settlements[i].Token)
 		}
 	}
 }

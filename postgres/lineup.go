@@ -102,7 +102,7 @@ func (c *claim) obeyLimits(ctx context.Context) error {
 		limit, limited := limits[kind]
 		switch {
 		case !limited:
-		case !c.lined[job.ID]:
+		case c.marks[job.ID]&flagLinedKind == 0:
 			unlined = append(unlined, i)
 		case limit.Starts > 0:
 			started = append(started, job.ID)

@@ -73,6 +73,7 @@ func behindPooler(ctx context.Context, conn *pgx.Conn) (bool, error) {
 // of a host finds its rows by an index, whatever the statistics of a table that was empty a minute ago say. Reads for
 // operators are planned as usual; see view.
 func (s *Store) settings(ctx context.Context, conn *pgx.Conn) error {
+	encodeListsWhole(conn.TypeMap())
 	text := "set statement_timeout = " + milliseconds(s.config.StatementTimeout) +
 		"; set lock_timeout = " + milliseconds(s.config.LockTimeout) +
 		"; set idle_in_transaction_session_timeout = " + milliseconds(max(s.config.LockTimeout, time.Second)) +

@@ -15,7 +15,18 @@ import (
 )
 
 const (
-	// What has neither a letter nor rows in other tables ends with one statement for the whole batch.
+	// What has neither a letter nor rows in other tables ends with one statement for the whole batch. Most of it stands in no line
+	// and in no batch.
+	settlePlain = `with gone as (
+  delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
+  where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 292 = 0
+  returning j.id, j.enqueued_at, j.queue, j.kind, j.attempt, j.requeues, j.crashes, j.envelope
+)
+insert into {current} ({columns}) select {values} from gone returning id, 0::int2`
+
+	forgetPlain = `delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
+where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 292 = 0 returning j.id, 0::int2`
+
 	settleDone = `with gone as (
   delete from {s}.job j using unnest($1::uuid[], $2::bigint[]) t (id, claim)
   where j.id = t.id and j.claim = t.claim and j.holder = $3 and j.letter is null and j.flags & 4 = 0
@@ -177,13 +188,17 @@ func (b *settling) finish(ctx context.Context) error {
 		}
 		return rows.Err()
 	}
-	frees := b.store.held.anyLined(b.session, b.items)
+	marks := b.store.held.marks(b.session, b.items)
 	err := b.keepingHistory(ctx, func(slots slotSet) error {
 		return b.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			if frees {
-				return b.passOn(ctx, conn, slots.texts.settleDone, []any{ids, claims, int64(b.session)}, read)
+			text := slots.texts.settlePlain
+			if marks&(flagLined|flagMember) != 0 {
+				text = slots.texts.settleDone
 			}
-			rows, err := conn.Query(ctx, slots.texts.settleDone, ids, claims, int64(b.session))
+			if marks&flagLinedKind != 0 {
+				return b.passOn(ctx, conn, text, []any{ids, claims, int64(b.session)}, read)
+			}
+			rows, err := conn.Query(ctx, text, ids, claims, int64(b.session))
 			if err != nil {
 				return err
 			}

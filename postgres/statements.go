@@ -84,7 +84,8 @@ type slotTexts struct {
 	insertUniqueNow          string
 	insertUniqueOne          string
 	selectAccepted, mayRead  string
-	settleDone, insertEnded  string // insertEnded is "" without a table to write to
+	settlePlain, settleDone  string
+	insertEnded              string // "" without a table to write to
 }
 
 func (s schema) slotTexts(t slotSet, history bool) slotTexts {
@@ -105,14 +106,14 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 	}
 	out := slotTexts{
 		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$12")),
-		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settleDone: fill(settleForgotten),
+		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}
 	if len(t.live) > 0 {
 		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)
 	}
 	if t.current >= 0 {
-		out.settleDone, out.insertEnded = fill(settleDone), fill(insertEnded)
+		out.settlePlain, out.settleDone, out.insertEnded = fill(settlePlain), fill(settleDone), fill(insertEnded)
 	}
 	return out
 }
