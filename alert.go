@@ -74,6 +74,9 @@ func (s Storm) OrDefault() Storm {
 // Alerts is the durable queue of alerts: a death writes one row for each sink that a host has registered, in the
 // transaction that records it. A claim decides in which message a death is told of, and fixes that before the message
 // is sent: whatever happens then, it is repeated under the same key with the same deaths until its outcome is recorded.
+//
+// A sink that no host has had for a week is retired by a sweep, audited: later deaths write no row for it, and what it was
+// not told of stays pending. Opening a session that has it ends that.
 type Alerts interface {
 	// ClaimAlerts leases due messages of these sinks to the session for AlertLease. Where the session ends before they
 	// are settled they are due at once. Messages that have failed AlertTries times become one digest whenever one of
@@ -123,6 +126,7 @@ type SinkView struct {
 	Delivered int           `json:"delivered"` // those of letters that were forgotten since included
 	OldestAge time.Duration `json:"oldest_pending_ns"`
 	LastError string        `json:"last_error"`
+	RetiredAt time.Time     `json:"retired_at,omitzero"` // zero: it is not
 }
 
 // AlertView is how a sink was told of one letter.

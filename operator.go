@@ -116,6 +116,7 @@ const (
 	ActionAdd     Action = "add"     // a schedule
 	ActionSet     Action = "set"     // what a schedule says
 	ActionDeclare Action = "declare" // a schedule, by the code of a host
+	ActionRetire  Action = "retire"  // the system, a sink that no host has any more
 )
 
 // Move is one change of a letter's status.

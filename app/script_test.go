@@ -12,7 +12,7 @@ import (
 )
 
 // The scripts run the program as people do. Beside pawl they have pawltty, which takes its streams for a terminal,
-// mkbox, which stands for a business, and mkdead, finish and live, which stand for a host.
+// mkbox, which stands for a business, and mkdead, finish, live and retire, which stand for hosts.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"pawl":    func() { Main(pawl.NewMux(), Options{}) },
@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		"mkbox":   mkbox,
 		"finish":  finish,
 		"live":    liveHost,
+		"retire":  retire,
 	})
 }
 

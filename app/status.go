@@ -79,7 +79,7 @@ func (p *program) remedy(t ops.Trouble) string {
 		return call("queue list")
 	case ops.KindUnserved, ops.KindUnknown:
 		return call("kind list")
-	case ops.SinkUnserved:
+	case ops.SinkUnserved, ops.SinkRetired:
 		return call("alerts forget %s", t.Subject)
 	case ops.AlertsLate, ops.LogOnly:
 		return call("alerts list")
@@ -169,7 +169,7 @@ var lists = map[ops.What]string{
 	ops.HostSilent: "host list", ops.HostUnsettled: "host list", ops.HostsDrain: "host list",
 	ops.ScheduleStuck: "schedule list", ops.ScheduleLate: "schedule list", ops.ScheduleOverdue: "schedule list",
 	ops.ScheduleUnserved: "schedule list", ops.SchedulePaused: "schedule list", ops.ScheduleUndeclared: "schedule list",
-	ops.SinkUnserved: "alerts list", ops.AlertsLate: "alerts list",
+	ops.SinkUnserved: "alerts list", ops.SinkRetired: "alerts list", ops.AlertsLate: "alerts list",
 	ops.OperationPaused: "op list", ops.OperationUnderway: "op list",
 }
 

@@ -80,7 +80,8 @@ func (p *program) alertsCommand() *cobra.Command {
 		Short: "List the channels that alerts go to, with their counts",
 		Long: `List the channels that alerts go to, with their counts.
 
-In a pipe, tab-separated: sink, pending, delivered, seconds that the oldest pending one has waited, last error.`,
+In a pipe, tab-separated: sink, pending, delivered, seconds that the oldest pending one has waited, last error,
+since when it is retired: no host had it for a week, and deaths are not told to it until one has it again.`,
 		Args: needs("", 0, 0),
 		RunE: p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 			sinks, err := s.Sinks(ctx)
@@ -102,6 +103,7 @@ func (p *program) sinkListing() listing[pawl.SinkView] {
 			{head: "DELIVERED", cell: func(v pawl.SinkView) string { return fmt.Sprint(v.Delivered) }},
 			{head: "OLDEST", cell: func(v pawl.SinkView) string { return p.span(v.OldestAge) }},
 			{head: "LAST ERROR", cell: func(v pawl.SinkView) string { return v.LastError }, width: 80},
+			{head: "RETIRED", cell: func(v pawl.SinkView) string { return moment(v.RetiredAt) }},
 		},
 		view: func(v pawl.SinkView) any { return wire.SinkOf(v) },
 		none: "No host has registered a sink: deaths alert nobody.",
@@ -113,7 +115,7 @@ var auditActions = []pawl.Action{
 	pawl.ActionRedrive, pawl.ActionRetry, pawl.ActionResolve, pawl.ActionDiscard, pawl.ActionReopen, pawl.ActionNote, pawl.ActionForget,
 	pawl.ActionPrune, pawl.ActionErase, pawl.ActionClear, pawl.ActionSwitch, pawl.ActionReset, pawl.ActionPause, pawl.ActionResume,
 	pawl.ActionLimit, pawl.ActionCancel, pawl.ActionRunNow, pawl.ActionDelete, pawl.ActionQuiet, pawl.ActionDrain, pawl.ActionStart,
-	pawl.ActionStop, pawl.ActionAdd, pawl.ActionSet, pawl.ActionDeclare, pawl.ActionOutcome,
+	pawl.ActionStop, pawl.ActionAdd, pawl.ActionSet, pawl.ActionDeclare, pawl.ActionOutcome, pawl.ActionRetire,
 }
 
 func (p *program) auditCommand() *cobra.Command {

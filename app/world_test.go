@@ -242,6 +242,14 @@ func ageBeat(session int64) {
 	check(errors.Join(err, db.Close()))
 }
 
+// retire NAME: the sink was retired eight days ago, as hosts' sweeps do by the store's clock.
+func retire() {
+	db, err := sql.Open("sqlite", "pawl.db")
+	check(err)
+	_, err = db.Exec(`update pawl_sink set seen_at = 1, retired_at = ? where name = ?`, time.Now().Add(-8*24*time.Hour).UnixMilli(), os.Args[1])
+	check(errors.Join(err, db.Close()))
+}
+
 // mkbox [SQL]: writes three messages in the outbox of shop.db, has SQL change that, and prints their ids.
 func mkbox() {
 	ctx := context.Background()

@@ -73,6 +73,7 @@ func (t *tally) count(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sinks = slices.DeleteFunc(sinks, func(s pawl.SinkView) bool { return !s.RetiredAt.IsZero() }) // nobody waits for them
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sinks = sinks

@@ -70,6 +70,7 @@ const (
 	SchedulePaused     What = "schedule-paused"
 	ScheduleUndeclared What = "schedule-undeclared" // code has declared it, and that of no live host does any more
 	OutboxPaused       What = "outbox-paused"
+	SinkRetired        What = "sink-retired"   // no host has had it for long, and deaths are not told to it any more
 	LogOnly            What = "nobody-is-told" // no sink but the log is registered
 )
 
@@ -192,6 +193,11 @@ func (s *Status) judgeHosts() {
 func (s *Status) judgeAlerts() {
 	told := false
 	for _, sink := range s.Sinks {
+		if !sink.RetiredAt.IsZero() {
+			s.note(SinkRetired, sink.Name, "sink %s was retired %s ago, since no host had had it for a week: deaths are not told to it, and it was not told of %s; start a host that has it, or forget it",
+				sink.Name, span(time.Since(sink.RetiredAt)), some(sink.Pending, "death"))
+			continue
+		}
 		told = told || sink.Name != "log"
 		if sink.Pending > 0 && sink.OldestAge > Silence && !s.delivers(sink.Name) {
 			s.trouble(SinkUnserved, sink.Name, "%s to %s wait, the oldest for %s, and no host that is heard of has this sink: start one, or forget it",

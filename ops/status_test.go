@@ -111,6 +111,11 @@ func TestStatusVerdicts(t *testing.T) {
 			[]ops.What{ops.AlertsLate},
 			nil,
 		},
+		"a retired sink is no trouble, and tells nobody": {
+			answers{hosts: []pawl.HostView{hostOf("q", "k")}, sinks: []pawl.SinkView{{Name: "mail", Pending: 1, OldestAge: late, RetiredAt: time.Now().Add(-time.Hour)}}},
+			nil,
+			[]ops.What{ops.SinkRetired, ops.LogOnly},
+		},
 		"failures after the rest": {
 			answers{sinks: mail, hosts: []pawl.HostView{gone}, groups: pawl.LetterGroups{All: 1, Letters: 1, Groups: []pawl.LetterGroup{{Letters: 1}}}},
 			[]ops.What{ops.HostSilent, ops.OpenFailures},

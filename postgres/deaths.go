@@ -41,7 +41,7 @@ const (
 ), alerts as (
   insert into {s}.alert (letter, sink, regression) select f.id, s.name, coalesce((
     select l.status = 2 from {s}.letter l where l.fingerprint = f.fingerprint order by l.dead_at desc, l.id desc limit 1), false)
-  from fresh f, {s}.sink s
+  from fresh f, {s}.sink s where s.retired_at is null
 )
 select id from fresh`
 
@@ -87,7 +87,7 @@ func (s *Store) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([]
 	return out, nil
 }
 
-// recordDeaths writes letters that are not there yet, with one alert row for every sink.
+// recordDeaths writes letters that are not there yet, with one alert row for every sink that is not retired.
 func (s *Store) recordDeaths(ctx context.Context, tx pgx.Tx, letters []pawl.DeadLetter) ([]pawl.Recorded, error) {
 	if len(letters) == 0 {
 		return nil, nil

@@ -9,23 +9,23 @@ var (
 
 // deskStatements are the texts of what operators ask for, for one schema.
 type deskStatements struct {
-	selectLetter                                                                    string
-	deleteAlerts, deleteEvidence, deleteLetter                                      string
-	selectNeeded, selectExpired                                                     string
-	lockFates, writeFates, selectNextLetter                                         string
-	insertLetters, writeOutcomes                                                    string
-	insertAudit, updateAudit                                                        string
-	selectHeads, selectFollowing                                                    string
-	selectLive, selectRecord                                                        string
-	selectQueues, countHead, countFront, countPlaces, countScheduled, countStanding string
-	selectSwitch, upsertSwitch, selectSwitches, selectHosts                         string
-	endSwitch, selectSettings                                                       string
-	lockToQuiet, quietHost, lockToDrain, drainHost                                  string
-	countParked, upsertLimit, stateLimits, deleteLimit, standBack                   string
-	lookAtKind, countLines                                                          string
-	selectSinkHost, deleteSink                                                      string
-	dropFreshAlerts, dropToldAlerts, dropMessages                                   string
-	runNow, deleteJobs, lockToCancel, markCancelled, removeFree                     string
+	selectLetter                                                                                 string
+	deleteAlerts, deleteEvidence, deleteLetter                                                   string
+	selectNeeded, selectExpired                                                                  string
+	lockFates, writeFates, selectNextLetter                                                      string
+	insertLetters, writeOutcomes                                                                 string
+	insertAudit, updateAudit                                                                     string
+	selectHeads, selectFollowing                                                                 string
+	selectLive, selectRecord                                                                     string
+	selectQueues, countHead, countFront, countPlaces, countScheduled, countStanding              string
+	selectSwitch, upsertSwitch, selectSwitches, selectHosts                                      string
+	endSwitch, selectSettings                                                                    string
+	lockToQuiet, quietHost, lockToDrain, drainHost                                               string
+	countParked, upsertLimit, stateLimits, deleteLimit, standBack                                string
+	lookAtKind, countLines                                                                       string
+	selectSinkHost, deleteSink, registerSinks, anyStaleSink, selectInfos, noteSinks, retireSinks string
+	dropFreshAlerts, dropToldAlerts, dropMessages                                                string
+	runNow, deleteJobs, lockToCancel, markCancelled, removeFree                                  string
 	alertStatements
 	operationStatements
 }
@@ -47,6 +47,7 @@ func newDeskStatements(s schema) deskStatements {
 		countParked: s.text(countParked), upsertLimit: s.text(upsertLimit), stateLimits: s.text(stateLimits), deleteLimit: s.text(deleteLimit),
 		standBack: s.text(standBack), lookAtKind: s.text(lookAtKind), countLines: s.text(countLines),
 		selectSinkHost: s.text(selectSinkHost), deleteSink: s.text(deleteSink),
+		registerSinks: s.text(registerSinks), anyStaleSink: s.text(anyStaleSink), selectInfos: s.text(selectInfos), noteSinks: s.text(noteSinks), retireSinks: s.text(retireSinks),
 		dropFreshAlerts: s.text(dropFreshAlerts), dropToldAlerts: s.text(dropToldAlerts), dropMessages: s.text(dropMessages),
 		runNow: s.text(runNow), deleteJobs: s.text(deleteJobs), lockToCancel: s.text(lockToCancel), markCancelled: s.text(markCancelled), removeFree: s.text(removeFree),
 		alertStatements: newAlertStatements(s), operationStatements: newOperationStatements(s),

@@ -268,7 +268,6 @@ func TestDeskPlans(t *testing.T) {
 		"single messages":  {d.insertSingles, "using alert_fresh"},
 		"members":          {d.selectMember, "using alert_message"},
 		"alerts of":        {d.selectAlertsOf, "using alert_letter_sink_key"},
-		"relapses":         {d.insertLetters, "using letter_group"},
 		"needed letters":   {d.selectNeeded, "using operation_needs"},
 		"expired letters":  {d.selectExpired, "using letter_closed"},
 		"run now":          {d.runNow, "using job_pkey"},
@@ -279,6 +278,10 @@ func TestDeskPlans(t *testing.T) {
 		"attempts cleared": {s.clearText(clearReady, slots), "using attempt_pkey"},
 	} {
 		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "using letter_status", "using letter_time")
+	}
+	checkPlan(t, "relapses", hostPlan(t, s, d.insertLetters), "using letter_group", "Seq Scan on letter") // the sinks are few
+	for _, index := range []string{"alert_fresh", "message_due"} {
+		checkPlan(t, "retired sinks", hostPlan(t, s, d.retireSinks), "using "+index, "Seq Scan on alert", "Seq Scan on message")
 	}
 }
 

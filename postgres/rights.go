@@ -107,7 +107,7 @@ func rights() []right {
 	add(RoleWorker, "insert (id, dead_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags, exception_type, attempts, source_message, "+
 		"host, server, version, enqueued_at, started_at, previous, message, status_at, group_resolved_at)", "letter")
 	add(RoleWorker, "insert", "evidence")
-	add(RoleWorker, "insert, update (window_at, singles, storm, delivered)", "sink")
+	add(RoleWorker, "insert, update (window_at, singles, storm, delivered, seen_at, retired_at)", "sink")
 	add(RoleWorker, "insert (letter, sink, regression), update (message)", "alert")
 	add(RoleWorker, "insert, update (letters, attempt, token, session, due_at, delivered_at, error), delete", "message")
 

@@ -15,14 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 )
 
 const (
 	openSession = `insert into {s}.session (name, info, kinds) values ($1, $2, $3) returning id`
 	seeKinds    = `insert into {s}.kind (name, seen_at) select k, now() from unnest($1::int[]) k
 on conflict (name) do update set seen_at = greatest(kind.seen_at, excluded.seen_at)`
-	insertSinks = `insert into {s}.sink (name) select n from unnest($1::text[]) n
-where not exists (select 1 from {s}.sink s where s.name = n) on conflict do nothing`
 
 	renewSession = `update {s}.session set beat = beat + 1, beat_at = now(), busy = $2, draining = $3, epoch = epoch + $4::bool::int, unsettled = $5
 where id = $1 and ended_at is null returning now(), coalesce((select max(version) from {s}.switch), 0), epoch, quiet, drain`
@@ -63,7 +62,7 @@ func (s *Store) OpenSession(ctx context.Context, host pawl.HostInfo) (pawl.Sessi
 		batch.Queue(s.sql.openSession, host.Name, string(info), kinds).QueryRow(func(row pgx.Row) error { return row.Scan(&session) })
 		batch.Queue(s.sql.seeKinds, slices.Compact(kinds))
 		if len(sinks) > 0 {
-			batch.Queue(s.sql.insertSinks, slices.Compact(sinks))
+			batch.Queue(s.sql.desk.registerSinks, slices.Compact(sinks), desk.SinkNoted)
 		}
 		return conn.SendBatch(ctx, batch).Close()
 	})

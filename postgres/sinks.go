@@ -15,7 +15,7 @@ const (
 	selectSinks = `select s.name, s.delivered, f.n + m.letters,
   extract(epoch from now() - least(m.since_at, (select l.dead_at from {s}.letter l where l.id = (
     select letter from {s}.alert where sink = s.name and message is null order by id limit 1))))::float8 * 1000000,
-  coalesce((select error from {s}.message where sink = s.name and due_at is not null and error <> '' order by due_at desc limit 1), '')
+  coalesce((select error from {s}.message where sink = s.name and due_at is not null and error <> '' order by due_at desc limit 1), ''), s.retired_at
 from {s}.sink s
 cross join lateral (select count(*) as n from {s}.alert where sink = s.name and message is null) f
 cross join lateral (select coalesce(sum(letters), 0) as letters, min(since_at) as since_at from {s}.message
@@ -41,7 +41,7 @@ func (s *Store) Sinks(ctx context.Context) (sinks []pawl.SinkView, err error) {
 
 func scanSink(rows pgx.Rows) (v pawl.SinkView, err error) {
 	var age pgtype.Float8
-	err = rows.Scan(&v.Name, &v.Delivered, &v.Pending, &age, &v.LastError)
+	err = rows.Scan(&v.Name, &v.Delivered, &v.Pending, &age, &v.LastError, (*timeColumn)(&v.RetiredAt))
 	v.OldestAge = max(0, time.Duration(age.Float64)*time.Microsecond)
 	return v, err
 }

@@ -25,7 +25,7 @@ type statements struct {
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
 	putBack, insertRecords, trimRecords                       string
 	endJobs, removeCancelled                                  string
-	openSession, seeKinds, insertSinks                        string
+	openSession, seeKinds                                     string
 	renewSession, selectOthers, selectTroubled, writeProgress string
 	selectHeld                                                string
 	closeSession, endSession, seeKindsOf                      string
@@ -63,7 +63,7 @@ func newStatements(s schema) statements {
 		selectOrphanKinds: s.text(selectOrphanKinds), selectAttempts: s.text(selectAttempts), selectVerdicts: s.text(selectVerdicts),
 		putBack: s.text(putBack), insertRecords: s.text(insertRecords), trimRecords: s.text(trimRecords),
 		endJobs: s.text(endJobs), removeCancelled: s.text(removeCancelled),
-		openSession: s.text(openSession), seeKinds: s.text(seeKinds), insertSinks: s.text(insertSinks),
+		openSession: s.text(openSession), seeKinds: s.text(seeKinds),
 		renewSession: s.text(renewSession), selectOthers: s.text(selectOthers), selectTroubled: s.text(selectTroubled), writeProgress: s.text(writeProgress),
 		selectHeld:   s.text(selectHeld),
 		closeSession: s.text(closeSession), endSession: s.text(endSession), seeKindsOf: s.text(seeKindsOf),

@@ -55,7 +55,7 @@ type Config struct {
 	Pooler bool
 	// NoMigrate leaves the tables alone: Open then fails with ErrSchema when they are missing or of another version.
 	NoMigrate bool
-	// Logger receives what has no caller to go to. Default slog.Default().
+	// Logger receives what has no caller to go to, and one line that says what was opened. Default slog.Default(), without that line.
 	Logger *slog.Logger
 }
 
@@ -96,6 +96,7 @@ type Store struct {
 	own    sync.Map // the server's processes behind the pool, by number
 	pooler bool     // no session state, no LISTEN
 	found  int      // version of the tables before Open
+	tells  bool     // what was opened
 
 	names    names
 	slots    slots
@@ -122,12 +123,13 @@ var _ pawl.Store = (*Store)(nil)
 // Open connects to the server and brings the store's tables up to date. The url is what pgx takes: postgres://… or
 // key=value pairs, and the PG* environment for what it leaves out. The caller closes the store.
 func Open(ctx context.Context, url string, config Config) (*Store, error) {
+	tells := config.Logger != nil
 	config = config.withDefaults()
 	names, err := newSchema(config.Schema)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, schema: names, sql: newStatements(names)}
+	s := &Store{config: config, schema: names, sql: newStatements(names), tells: tells}
 	s.background, s.stop = context.WithCancel(context.Background())
 	if err := s.open(ctx, url); err != nil {
 		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), s.Close())
@@ -167,6 +169,9 @@ func (s *Store) sayOpened() error {
 	texts, err := s.steps()
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
+	}
+	if !s.tells {
+		return nil
 	}
 	at := s.pool.Config().ConnConfig
 	desk.Opened(s.config.Logger, s.found, len(texts), slog.String("host", at.Host), slog.String("database", at.Database),

@@ -120,6 +120,11 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 			return fmt.Errorf("recover jobs: %w", err)
 		}
 	}
+	if found.sinks {
+		if err := s.retireSinks(ctx, request.Session); err != nil {
+			return fmt.Errorf("retire sinks: %w", err)
+		}
+	}
 	if !ahead(found.slots, found.now) {
 		if err := s.sweepSlots(ctx); err != nil {
 			return fmt.Errorf("make tables of finished jobs: %w", err)
@@ -173,6 +178,7 @@ type sweeping struct {
 	tallies                      bool           // batches are to be counted
 	token                        *time.Duration // until the next token of a rate
 	stranded                     bool           // an ended session may still hold jobs
+	sinks                        bool           // it was not noted lately who has them
 	tick                         time.Duration  // until the next tick of a schedule is due; negative: there is none
 	check                        bool           // jobs of schedules are to be looked after
 	slots                        []slot
@@ -195,6 +201,7 @@ func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
 	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))
 	batch.Queue(s.sql.purgeSessions, w.limit).Exec(count(&w.sessions))
 	batch.Queue(s.sql.purgeBatches, w.limit, desk.BatchKept).Exec(count(&w.batches))
+	batch.Queue(s.sql.desk.anyStaleSink, desk.SinkNoted).QueryRow(func(row pgx.Row) error { return row.Scan(&w.sinks) })
 	batch.Queue(s.sql.anyEnded).QueryRow(func(row pgx.Row) error { return row.Scan(&w.stranded) })
 	began := time.Now()
 	batch.Queue(s.sql.selectSlots, s.slotAge(), slotsLinger).Query(func(rows pgx.Rows) (err error) {

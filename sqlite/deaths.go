@@ -39,7 +39,7 @@ func (s *Store) RecordDeaths(ctx context.Context, letters []pawl.DeadLetter) ([]
 	return out, nil
 }
 
-// recordDeaths writes letters that are not there yet, with one alert row for every sink.
+// recordDeaths writes letters that are not there yet, with one alert row for every sink that is not retired.
 func recordDeaths(ctx context.Context, x execer, letters []pawl.DeadLetter, at int64) ([]pawl.Recorded, error) {
 	out := make([]pawl.Recorded, len(letters))
 	for i, letter := range letters {
@@ -83,7 +83,7 @@ func insertLetter(ctx context.Context, x execer, l pawl.DeadLetter, at int64) (f
 		return false, err
 	}
 	_, err = x.ExecContext(ctx, `
-		insert into pawl_alert (letter, sink, regression) select ?1, name, ?2 from pawl_sink`,
+		insert into pawl_alert (letter, sink, regression) select ?1, name, ?2 from pawl_sink where retired_at is null`,
 		l.ID[:], before.resolved)
 	return true, err
 }

@@ -232,6 +232,8 @@ func TestAlertAndAuditPlans(t *testing.T) {
 	} {
 		checkPlan(t, name, plan(t, s, c.query, c.args...), c.index, "SCAN pawl_")
 	}
+	checkPlan(t, "sinks of hosts", plan(t, s, selectInfos), "SCAN pawl_session USING INDEX pawl_session_live")
+	checkPlan(t, "who retires", plan(t, s, retireSinks, 1, 2, 3, 4), "SEARCH pawl_session USING INTEGER PRIMARY KEY (rowid=?)")
 	checkPlan(t, "needed", plan(t, s, selectNeeded, []byte{1}), "pawl_operation_needs (letter=?)", "SCAN pawl_", "SCAN o", "SCAN i")
 	checkPlan(t, "expired", plan(t, s, selectExpired, 1, 2), "pawl_letter_closed (status_at<?)", sorts, "SCAN l", "SCAN i")
 	p := pruning{letterQuery: letterQueryOf(t, pawl.LetterFilter{Status: []pawl.Status{2, 3}, StatusBefore: time.Now()})}

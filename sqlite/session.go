@@ -14,7 +14,6 @@ const (
 	takeSession = `update pawl_counter set value = value + 1 where name = 'session' returning value`
 
 	insertSession = `insert into pawl_session (id, name, info, opened_at, beat_at) values (?1, ?2, ?3, ?4, ?4)`
-	insertSink    = `insert into pawl_sink (name) values (?1) on conflict do nothing`
 	seeKind       = `insert into pawl_kind (kind, seen_at) values (?1, ?2)
 on conflict (kind) do update set seen_at = max(seen_at, excluded.seen_at)`
 
@@ -57,7 +56,7 @@ func (s *Store) OpenSession(ctx context.Context, host pawl.HostInfo) (pawl.Sessi
 			return err
 		}
 		for _, sink := range host.Sinks {
-			if _, err := w.ExecContext(ctx, insertSink, sink); err != nil {
+			if _, err := w.ExecContext(ctx, registerSink, sink, at); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,7 @@ const (
     select l.dead_at as at from (select letter from pawl_alert where sink = ?1 and message is null order by id limit 1) a
       join pawl_letter l on l.id = a.letter
     union all select min(since_at) from pawl_message where sink = ?1 and due_at is not null)),
-  coalesce((select error from pawl_message where sink = ?1 and due_at is not null and error <> '' order by due_at desc limit 1), '')
+  coalesce((select error from pawl_message where sink = ?1 and due_at is not null and error <> '' order by due_at desc limit 1), ''), retired_at
 from pawl_sink where name = ?1`
 
 	selectAlertsOf = `select a.sink, a.regression, coalesce(m.key, ''), coalesce(m.letters, 1), coalesce(m.attempt, 0),
@@ -50,7 +50,7 @@ func (s *Store) Sinks(ctx context.Context) (sinks []pawl.SinkView, err error) {
 func sinkView(ctx context.Context, x execer, name string, at int64) (pawl.SinkView, error) {
 	scan := func(rows *sql.Rows) (v pawl.SinkView, err error) {
 		var oldest time.Time
-		err = rows.Scan(&v.Delivered, &v.Pending, (*timeColumn)(&oldest), &v.LastError)
+		err = rows.Scan(&v.Delivered, &v.Pending, (*timeColumn)(&oldest), &v.LastError, (*timeColumn)(&v.RetiredAt))
 		if !oldest.IsZero() {
 			v.OldestAge = max(0, time.UnixMilli(at).Sub(oldest))
 		}

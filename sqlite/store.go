@@ -49,7 +49,7 @@ type Config struct {
 	PollInterval time.Duration
 	// NoMigrate leaves the tables alone: Open then fails with ErrSchema when they are missing or of another version.
 	NoMigrate bool
-	// Logger receives what has no caller to go to. Default slog.Default().
+	// Logger receives what has no caller to go to, and one line that says what was opened. Default slog.Default(), without that line.
 	Logger *slog.Logger
 }
 
@@ -82,6 +82,7 @@ const remembered = 24 * time.Hour
 type Store struct {
 	config   Config
 	path     string
+	tells    bool    // what was opened
 	library  string  // of the driver; see readLibrary
 	reads    *sql.DB // several connections that cannot write
 	writer   *writer
@@ -104,12 +105,13 @@ func Open(ctx context.Context, path string, config Config) (*Store, error) {
 	if path == "" || path == ":memory:" {
 		return nil, &pawl.FieldError{Field: "path", Value: path, Rule: "must name a file"}
 	}
+	tells := config.Logger != nil
 	config = config.withDefaults()
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	s := &Store{config: config, path: absolute}
+	s := &Store{config: config, path: absolute, tells: tells}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
 	}
@@ -144,7 +146,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	texts, err := steps()
-	if err == nil {
+	if err == nil && s.tells {
 		desk.Opened(s.config.Logger, found, len(texts), slog.String("path", s.path))
 	}
 	return err

@@ -57,6 +57,7 @@ func (s *Store) Sweep(ctx context.Context, request pawl.SweepRequest) (pawl.Swee
 		{"purge", s.purge},
 		{"strip history", s.stripHistory},
 		{"prune letters", s.expire},
+		{"retire sinks", s.retireSinks},
 	} {
 		if err := duty.do(ctx, request, &report); err != nil {
 			return report, fmt.Errorf("sweep: %s: %w", duty.name, err)

@@ -25,6 +25,8 @@ func alertPromises() []promise {
 		{name: "keys are stable over repeats and tell deliveries apart", check: alertKeys},
 		{name: "sinks are counted", check: sinksCounted},
 		{name: "a sink whose hosts are gone is forgotten", check: sinkForgotten},
+		{name: "a sink that no host has had for a week is retired", check: sinkRetired},
+		{name: "a sink that a host has is not retired", check: sinkNotRetired},
 		{name: "only a sink that no host has is forgotten", check: sinkKept},
 	}
 }

@@ -3,7 +3,6 @@ package desk
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/pawljobs/pawl"
 )
@@ -78,25 +77,4 @@ func (o HostOrder) Entry(session pawl.SessionID) pawl.AuditEntry {
 // NoHost is the error where no live session has the number.
 func NoHost(session pawl.SessionID) error {
 	return fmt.Errorf("no live host has session %d: %w", session, pawl.ErrNotFound)
-}
-
-// SinkSilence is how long a host must not have been heard of, so that its sinks can be forgotten.
-const SinkSilence = time.Minute
-
-// NoSink is the error where no sink of the name is registered.
-func NoSink(sink string) error {
-	return fmt.Errorf("no sink %q is registered: %w", sink, pawl.ErrNotFound)
-}
-
-// SinkInUse is the error where a host has the sink that is to be forgotten.
-func SinkInUse(sink, host string) error {
-	return fmt.Errorf("host %s has the sink %q, and would register it again: %w", host, sink, pawl.ErrConflict)
-}
-
-// ForgottenEntry is the line when a sink was forgotten.
-func ForgottenEntry(sink string, undelivered int) pawl.AuditEntry {
-	return pawl.AuditEntry{
-		Action: pawl.ActionForget, Subject: "sink " + sink, From: "registered", To: "forgotten",
-		Outcome: fmt.Sprintf("%d undelivered", undelivered),
-	}
 }

@@ -44,17 +44,19 @@ type Sink struct {
 	Delivered       int    `json:"delivered" doc:"deaths that it was told of"`
 	OldestPendingMS int64  `json:"oldest_pending_ms" doc:"how long the oldest pending one has waited"`
 	LastError       Text   `json:"last_error" doc:"of a delivery that failed"`
+	RetiredAt       Stamp  `json:"retired_at" doc:"since when deaths are not told to it, as no host had it for a week; null: they are"`
 }
 
 // SinkOf is a sink's form.
 func SinkOf(v pawl.SinkView) Sink {
-	return Sink{v.Name, v.Pending, v.Delivered, v.OldestAge.Milliseconds(), Text(v.LastError)}
+	return Sink{v.Name, v.Pending, v.Delivered, v.OldestAge.Milliseconds(), Text(v.LastError), Stamp(v.RetiredAt)}
 }
 
 // Read reads the form.
 func (s Sink) Read() pawl.SinkView {
 	return pawl.SinkView{
 		Name: s.Sink, Pending: s.Pending, Delivered: s.Delivered, OldestAge: milliseconds(s.OldestPendingMS), LastError: string(s.LastError),
+		RetiredAt: time.Time(s.RetiredAt),
 	}
 }
 
