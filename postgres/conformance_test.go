@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl/postgres"
 	"github.com/pawljobs/pawl/storetest"
@@ -28,28 +30,36 @@ func server(t testing.TB) string {
 
 func TestConformance(t *testing.T) {
 	server(t)
-	storetest.Run(t, harness())
+	storetest.Run(t, harness(t))
 }
 
 func TestModel(t *testing.T) {
 	server(t)
-	storetest.RunModel(t, harness())
+	storetest.RunModel(t, harness(t))
 }
 
-// Through pgbouncer in transaction mode, with a single connection to it.
-func TestConformanceBehindPooler(t *testing.T) {
-	server(t)
-	url := os.Getenv("PAWL_TEST_PGBOUNCER")
-	if url == "" {
-		t.Skip("PAWL_TEST_PGBOUNCER is not set: scripts/with-services starts one with a server of its own")
+// harness is that of a store in lent schemas.
+func harness(t testing.TB) storetest.Harness {
+	lent := newSchemas(t)
+	return storetest.Harness{
+		Open: func(t testing.TB, o storetest.Options) storetest.Store {
+			return openIn(t, server(t), quiet(configOf(o, lent.lend(t))))
+		},
+		Reopen: reopen, Backdate: backdate, Begin: begin,
 	}
-	h := harness()
-	h.Open = func(t testing.TB, o storetest.Options) storetest.Store { return openWith(t, url, 1, o) }
-	storetest.Run(t, h)
 }
 
-func harness() storetest.Harness {
-	return storetest.Harness{Open: openFresh, Reopen: reopen, Backdate: backdate, Begin: begin}
+func configOf(o storetest.Options, schema string) postgres.Config {
+	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Retention: o.Retention, Schema: schema}
+	if o.NoHistory {
+		config.History = -1
+	}
+	return config
+}
+
+func quiet(config postgres.Config) postgres.Config {
+	config.Logger = slog.New(slog.DiscardHandler)
+	return config
 }
 
 // inSchema is a store that remembers where it is.
@@ -61,32 +71,38 @@ type inSchema struct {
 
 func openFresh(t testing.TB, o storetest.Options) storetest.Store {
 	t.Helper()
-	return openWith(t, server(t), 0, o)
-}
-
-func openWith(t testing.TB, url string, conns int, o storetest.Options) storetest.Store {
-	t.Helper()
-	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Retention: o.Retention, Schema: freshSchema(t), Conns: conns, Logger: slog.New(slog.DiscardHandler)}
-	if o.NoHistory {
-		config.History = -1
-	}
-	return openIn(t, url, config)
+	return openIn(t, server(t), quiet(configOf(o, freshSchema(t))))
 }
 
 // freshSchema is a name that no other test has, which needs its quotes. What it names is dropped after the test.
 func freshSchema(t testing.TB) string {
 	t.Helper()
-	name := `Te"st's? ` + strings.ToLower(rand.Text())
-	t.Cleanup(func() {
-		execute(t, server(t), "drop schema if exists "+pgx.Identifier{name}.Sanitize()+" cascade")
-	})
+	name := newSchemaName()
+	t.Cleanup(func() { drop(t, name) })
 	return name
 }
+
+func newSchemaName() string { return `Te"st's? ` + strings.ToLower(rand.Text()) }
+
+// owner are connections to the server for what tests do behind a store's back: a new one takes longer than what it is for.
+var owner = sync.OnceValues(func() (*pgxpool.Pool, error) {
+	return pgxpool.New(context.Background(), os.Getenv("PAWL_TEST_POSTGRES"))
+})
 
 func execute(t testing.TB, url, statement string, args ...any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	if url == server(t) {
+		pool, err := owner()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Exec(ctx, statement, args...); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+		return
+	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		t.Fatalf("connect: %v", err)

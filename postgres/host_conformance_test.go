@@ -1,12 +1,10 @@
 package postgres_test
 
 import (
-	"log/slog"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/pawljobs/pawl/postgres"
 	"github.com/pawljobs/pawl/storetest"
 )
 
@@ -21,13 +19,14 @@ func bouncer(t testing.TB) string {
 	return url
 }
 
-// Behind pgbouncer in transaction mode all is as it is without it. That it is there is noticed.
+// Behind pgbouncer in transaction mode all is as it is without it. That it is there is noticed, and one connection to it is
+// enough.
 func TestConformanceBehindPgbouncer(t *testing.T) {
-	url := bouncer(t)
+	url, lent := bouncer(t), newSchemas(t)
 	storetest.Run(t, storetest.Harness{
 		Open: func(t testing.TB, o storetest.Options) storetest.Store {
-			config := configOf(t, o)
-			config.Logger = slog.New(slog.DiscardHandler) // each store says that it has to poll
+			config := quiet(configOf(o, lent.lend(t))) // each store says that it has to poll
+			config.Conns = 1
 			return openIn(t, url, config)
 		},
 		Reopen: reopen,
@@ -38,23 +37,15 @@ func TestConformanceBehindPgbouncer(t *testing.T) {
 	})
 }
 
-// One connection is enough.
+// One connection, and one that listens, are enough without it. These groups do all that is done in another way then.
 func TestConformanceOnOneConnection(t *testing.T) {
 	server(t)
-	h := harness()
+	h, lent := harness(t), newSchemas(t)
 	h.Open = func(t testing.TB, o storetest.Options) storetest.Store {
-		config := configOf(t, o)
+		config := configOf(o, lent.lend(t))
 		config.Conns = 1
 		return openIn(t, server(t), config)
 	}
+	h.Only = []string{"Wake", "Jobs", "Groups", "Operations", "Operation work"}
 	storetest.Run(t, h)
-}
-
-func configOf(t testing.TB, o storetest.Options) postgres.Config {
-	t.Helper()
-	config := postgres.Config{Connection: o.Connection, Policy: o.Policy, Retention: o.Retention, Schema: freshSchema(t)}
-	if o.NoHistory {
-		config.History = -1
-	}
-	return config
 }

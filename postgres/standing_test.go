@@ -38,9 +38,10 @@ func (s standing) Jobs(ctx context.Context, filter pawl.JobFilter, page pawl.Pag
 	return found, err
 }
 
-func standingHarness() storetest.Harness {
+func standingHarness(t testing.TB) storetest.Harness {
+	h := harness(t)
 	return storetest.Harness{
-		Open: func(t testing.TB, o storetest.Options) storetest.Store { return stand(openFresh(t, o).(inSchema)) },
+		Open: func(t testing.TB, o storetest.Options) storetest.Store { return stand(h.Open(t, o).(inSchema)) },
 		Reopen: func(t testing.TB, s storetest.Store) storetest.Store {
 			return stand(reopen(t, s.(standing).inSchema).(inSchema))
 		},
@@ -188,5 +189,5 @@ func TestSweepLeavesABacklogToFastClaims(t *testing.T) {
 
 func TestConformanceStanding(t *testing.T) {
 	server(t)
-	storetest.Run(t, standingHarness())
+	storetest.Run(t, standingHarness(t))
 }

@@ -26,6 +26,7 @@ func TestRemoteDesk(t *testing.T) {
 	desktest.Run(t, func(t testing.TB) desktest.Desk {
 		d := openDesk(t)
 		d.Store = remotetest.New(t, d.Store.(remotetest.Local))
+		d.Many = 2500 // three pages; how the store itself bears more is TestDesk's to say
 		return d
 	})
 }

@@ -40,6 +40,7 @@ type Desk struct {
 	testing.TB
 	Store
 	Tables Tables
+	Many   int // how many deaths are many; 0: 20,000
 }
 
 // Opener makes a desk over a fresh, empty store, and closes the store after the test.

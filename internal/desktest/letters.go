@@ -1,6 +1,7 @@
 package desktest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"math"
 	"runtime"
@@ -202,7 +203,8 @@ func finerTimes(t *testing.T, open Opener) {
 // 20,000 deaths are listed once each, in order and counted, and what a page takes does not grow with what died.
 func manyDeaths(t *testing.T, open Opener) {
 	d := open(t)
-	const n, first = 20_000, 500
+	const first = 500
+	n := cmp.Or(d.Many, 20_000)
 	all := Letters(first)
 	for i := range all {
 		all[i].Kind = []string{"mail.v1", "post.v1"}[i%2]
