@@ -302,7 +302,7 @@ func (h *Host) wakeServers() {
 func (h *Host) wakeHungry() {
 	for _, s := range h.servers {
 		if s.hungry.Load() {
-			signal(s.wake)
+			signal(s.room)
 		}
 	}
 }

@@ -18,11 +18,12 @@ type server struct {
 	emptyAt atomic.Int64  // the host's activity when this one's last claim began, if that has found nothing
 	hungry  atomic.Bool   // there may be more to claim as soon as a slot is free
 	wake    chan struct{} // there may be something to claim now
+	room    chan struct{} // there is a free slot again, and this server is hungry
 	line    line
 }
 
 func newServer(h *Host, c Server) *server {
-	s := &server{host: h, name: h.config.Name + ":worker-" + c.Name, queues: c.Queues, workers: c.Workers, wake: make(chan struct{}, 1)}
+	s := &server{host: h, name: h.config.Name + ":worker-" + c.Name, queues: c.Queues, workers: c.Workers, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	s.free.Store(int64(c.Workers))
 	s.emptyAt.Store(notEmpty)
 	if c.Weights != nil {
@@ -51,6 +52,7 @@ func (s *server) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
+		case <-s.room:
 		case <-timer.C:
 		}
 	}
@@ -89,7 +91,9 @@ func (s *server) fetch(ctx context.Context) (again bool, err error) {
 		s.found(since, nothing)
 	}
 	again = more || len(attempts) >= free
-	s.hungry.Store(again)
+	if s.hungry.Store(again); !again {
+		s.forgetRoom()
+	}
 	return again, nil
 }
 
@@ -119,7 +123,18 @@ func (s *server) launch(ctx context.Context, attempts []*attempt) {
 func (s *server) release() {
 	s.free.Add(1)
 	s.host.activity.Add(1)
-	if s.hungry.Load() || s.host.config.StopWhenEmpty {
+	switch {
+	case s.host.config.StopWhenEmpty:
 		signal(s.wake)
+	case s.hungry.Load():
+		signal(s.room)
+	}
+}
+
+// forgetRoom takes back what the slots that came free during a claim have said: it has found that there is no more.
+func (s *server) forgetRoom() {
+	select {
+	case <-s.room:
+	default:
 	}
 }

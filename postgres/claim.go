@@ -51,6 +51,13 @@ func (s *Store) Claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Clai
 		return pawl.Claimed{}, &pawl.FieldError{Field: "max", Value: request.Max, Rule: "must be at least 1"}
 	}
 	s.awaitTurns(ctx)
+	began := s.turns.untaken.begin()
+	claimed, err := s.claim(ctx, request)
+	s.tellUntaken(began, claimed, err == nil && !claimed.More && len(claimed.Jobs) < request.Max)
+	return claimed, err
+}
+
+func (s *Store) claim(ctx context.Context, request pawl.ClaimRequest) (pawl.Claimed, error) {
 	c, err := s.newClaim(ctx, request)
 	if err == nil {
 		err = c.run(ctx)

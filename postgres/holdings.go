@@ -87,6 +87,21 @@ func (h *holdings) marks(session pawl.SessionID, settlements []pawl.Settlement) 
 	return marks
 }
 
+// linedJobs are the jobs that are held to a limit.
+func (h *holdings) linedJobs() map[pawl.ID]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lined := map[pawl.ID]bool{}
+	for _, held := range h.sessions {
+		for token, marks := range held.marks {
+			if marks&flagLinedKind != 0 {
+				lined[held.jobs[token]] = true
+			}
+		}
+	}
+	return lined
+}
+
 // settle takes out what was settled or is not the session's any more.
 func (h *holdings) settle(session pawl.SessionID, settlements []pawl.Settlement, results []error) {
 	h.mu.Lock()

@@ -25,7 +25,7 @@ const (
 
 	// Who has passed the gate of a key while it stood open, and not that of its kind, stands before it again.
 	standBack = `update {s}.turn t set stage = 1 from (select job_id from {s}.turn where kind = $1 and stage = 2 and lkey is not null limit $2) b
-where t.job_id = b.job_id`
+where t.job_id = b.job_id and t.stage = 2`
 
 	// All lines of a kind.
 	lookAtKind = `insert into {s}.arrival (lkey, kind) select distinct lkey, $1::int from {s}.turn where kind = $1 and stage = 1

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
@@ -79,9 +78,7 @@ func (s *Store) Settle(ctx context.Context, session pawl.SessionID, settlements 
 		s.claims.fronts.Add(1)
 		s.waker.announce()
 	}
-	if b.turns.shows() {
-		s.tellTurns()
-	}
+	s.tellPassed(b.passed)
 	if b.lined && b.turnsAreLeft() {
 		s.turns.ask()
 	}
@@ -103,14 +100,15 @@ type settling struct {
 	ready   bool        // jobs became ready
 	lined   bool        // some stood in line
 	batched bool        // some were members of batches
-	turns   quickTurns  // that were given with the acknowledgements
+	passing bool        // the acknowledgements pass slots on
+	passed  idList      // the jobs that got them
+	left    bool        // and some were left for whoever gives turns
 }
 
-// turnsAreLeft reports that there may be turns to give: for what did not end by an acknowledgement, for what cannot be done
-// quickly, or since others were at it.
+// turnsAreLeft reports that there may be turns to give: for what did not end by an acknowledgement, or did not pass on what it
+// freed.
 func (b *settling) turnsAreLeft() bool {
-	q := &b.turns
-	return len(b.others) > 0 || !q.ended || !q.mine || q.rest || q.more
+	return len(b.others) > 0 || !b.passing || b.left
 }
 
 func newSettling(s *Store, session pawl.SessionID, settlements []pawl.Settlement) *settling {
@@ -179,31 +177,36 @@ func (b *settling) finish(ctx context.Context) error {
 	}
 	ids, claims := b.reservations(b.done)
 	ended := make(map[pawl.ID]bool, len(ids))
-	read := func(rows pgx.Rows) error {
-		clear(ended)
-		for rows.Next() {
-			r := row(rows.RawValues())
-			ended[r.id(0)] = true
-			b.see(r.int16(1))
-		}
-		return rows.Err()
-	}
 	marks := b.store.held.marks(b.session, b.items)
+	b.passing = marks&flagLinedKind != 0
 	err := b.keepingHistory(ctx, func(slots slotSet) error {
+		text, args := slots.texts.settlePlain, []any{ids, claims, int64(b.session)}
+		switch {
+		case b.passing:
+			text, args = slots.texts.settlePassing, append(args, turnsAtOnce-1)
+		case marks != 0:
+			text = slots.texts.settleDone
+		}
 		return b.store.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			text := slots.texts.settlePlain
-			if marks&(flagLined|flagMember) != 0 {
-				text = slots.texts.settleDone
-			}
-			if marks&flagLinedKind != 0 {
-				return b.passOn(ctx, conn, text, []any{ids, claims, int64(b.session)}, read)
-			}
-			rows, err := conn.Query(ctx, text, ids, claims, int64(b.session))
+			clear(ended)
+			b.passed, b.left = nil, false
+			rows, err := conn.Query(ctx, text, args...)
 			if err != nil {
 				return err
 			}
 			defer rows.Close()
-			return read(rows)
+			for rows.Next() {
+				switch r := row(rows.RawValues()); {
+				case r[0] == nil:
+					b.left = r.int16(1) != 0
+				case r[1] == nil:
+					b.passed = append(b.passed, r.id(0))
+				default:
+					ended[r.id(0)] = true
+					b.see(r.int16(1))
+				}
+			}
+			return rows.Err()
 		})
 	})
 	switch {
@@ -225,25 +228,6 @@ func (b *settling) finish(ctx context.Context) error {
 func (b *settling) see(flags int16) {
 	b.lined = b.lined || flags&flagLined != 0
 	b.batched = b.batched || flags&flagMember != 0
-}
-
-// passOn ends acknowledged jobs, and in the same round trip gives their slots to the next ones in line.
-func (b *settling) passOn(ctx context.Context, conn *pgxpool.Conn, text string, args []any, read func(pgx.Rows) error) error {
-	batch := &pgx.Batch{}
-	batch.Queue("begin")
-	batch.Queue(text, args...).Query(read)
-	settled := false
-	batch.Queue("commit").Exec(func(pgconn.CommandTag) error {
-		settled = true
-		return nil
-	})
-	b.turns = quickTurns{}
-	b.turns.queue(b.store, batch)
-	err := conn.SendBatch(ctx, batch).Close()
-	if settled {
-		return nil // whatever became of the turns: see Settle
-	}
-	return err
 }
 
 // keepingHistory calls settle with the tables of finished jobs. A trouble with them never keeps a job from ending: where

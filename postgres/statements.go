@@ -14,7 +14,7 @@ type statements struct {
 	leaveLimits, passOrders, passKeys, passKinds, letThrough  string
 	giveQuickly                                               string
 	countPiles, writeRate, countStarts, lookAgain, anyArrival string
-	parkUnlined                                               string
+	parkUnlined, anyWaits                                     string
 	openBatches, lockOpenBatches, noteMembers, noteEnds       string
 	noteHeld, countMembers, lockOver, endBatches              string
 	selectBatch, anyTally, purgeBatches, cancelBatches        string
@@ -52,7 +52,7 @@ func newStatements(s schema) statements {
 		takeArrivals: s.text(takeArrivals), selectLimits: s.text(selectLimits), selectRates: s.text(selectRates), leaveLines: s.text(leaveLines),
 		leaveLimits: s.text(leaveLimits), passOrders: s.text(passOrders), passKeys: s.text(passKeys), passKinds: s.text(passKinds),
 		letThrough: s.text(letThrough), giveQuickly: s.text(giveQuickly), countPiles: s.text(countPiles), writeRate: s.text(writeRate), countStarts: s.text(countStarts),
-		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined),
+		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined), anyWaits: s.text(anyWaits),
 		openBatches: s.text(openBatches), lockOpenBatches: s.text(lockOpenBatches), noteMembers: s.text(noteMembers), noteEnds: s.text(noteEnds),
 		noteHeld: s.text(noteHeld), countMembers: s.text(countMembers), lockOver: s.text(lockOver), endBatches: s.text(endBatches),
 		selectBatch: s.text(selectBatch), anyTally: s.text(anyTally), purgeBatches: s.text(purgeBatches), cancelBatches: s.text(cancelBatches),
@@ -85,6 +85,7 @@ type slotTexts struct {
 	insertUniqueOne          string
 	selectAccepted, mayRead  string
 	settlePlain, settleDone  string
+	settlePassing            string // settleDone where slots of limits come free
 	insertEnded              string // "" without a table to write to
 }
 
@@ -107,6 +108,7 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 	out := slotTexts{
 		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$12")),
 		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
+		settlePassing:  fill(strings.ReplaceAll(settlePassing, "{kept}", "")),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}
 	if len(t.live) > 0 {
@@ -114,6 +116,7 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 	}
 	if t.current >= 0 {
 		out.settlePlain, out.settleDone, out.insertEnded = fill(settlePlain), fill(settleDone), fill(insertEnded)
+		out.settlePassing = fill(strings.ReplaceAll(settlePassing, "{kept}", settlePassingKept))
 	}
 	return out
 }

@@ -38,7 +38,12 @@ func (w *world) narrowClaim(session pawl.SessionID) []pawl.ClaimedJob {
 
 func (w *world) finish(session pawl.SessionID, job pawl.ClaimedJob) {
 	w.Helper()
-	errs, err := w.store.Settle(w.Context(), session, []pawl.Settlement{{Reservation: job.Reservation, Outcome: pawl.Done{}}})
+	w.settle(session, job, pawl.Done{})
+}
+
+func (w *world) settle(session pawl.SessionID, job pawl.ClaimedJob, outcome pawl.Outcome) {
+	w.Helper()
+	errs, err := w.store.Settle(w.Context(), session, []pawl.Settlement{{Reservation: job.Reservation, Outcome: outcome}})
 	if err != nil || errs[0] != nil {
 		w.Fatal(err, errs)
 	}
@@ -77,7 +82,29 @@ func TestTurnIsToldToOthers(t *testing.T) {
 	}
 }
 
-// Where somebody else is giving turns, nothing waits for him, and the slot is passed on when he has ended.
+// An acknowledgement passes its slot on, whoever is giving turns.
+func TestSlotIsPassedOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	session, first, second := w.narrowly()
+	conn := beside(t, w.url)
+	if _, err := conn.Exec(t.Context(), `select pg_advisory_lock($1)`, postgres.TurnLock(w.store.config.Schema)); err != nil {
+		t.Fatal(err)
+	}
+	wake := w.wakes(w.store.Store)
+	w.finish(session, first)
+	select {
+	case <-wake:
+	case <-time.After(patience):
+		t.Error("nobody is woken")
+	}
+	if jobs := w.narrowClaim(session); len(jobs) != 1 || jobs[0].ID != second {
+		t.Errorf("claimed %v, want %s", jobs, second)
+	}
+}
+
+// One that is not passed on, since its job comes again, is given by whoever gives turns. Where somebody else is at it, nothing
+// waits for him, and the slot goes to the next when he has ended.
 func TestTurnIsGivenAfterOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +114,7 @@ func TestTurnIsGivenAfterOthers(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `select pg_advisory_lock($1)`, lock); err != nil {
 		t.Fatal(err)
 	}
-	w.finish(session, first)
+	w.settle(session, first, pawl.Retry{After: time.Hour})
 	if jobs := w.narrowClaim(session); len(jobs) > 0 {
 		t.Errorf("claimed %v before its turn was given", jobs)
 	}

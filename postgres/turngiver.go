@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -20,10 +19,11 @@ type turnGiver struct {
 	served  atomic.Int64 // of them; written by whoever holds the token
 	untold  atomic.Int64 // since when there may be ready jobs that only this process has been told of, in Unix nanoseconds; 0: there are none
 	telling atomic.Bool  // a timer looks at it
+	untaken *untaken
 }
 
 func newTurnGiver() *turnGiver {
-	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1)}
+	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1), untaken: newUntaken()}
 	g.turn <- struct{}{}
 	return g
 }
@@ -182,7 +182,6 @@ type quickTurns struct {
 	made  int  // jobs that became ready
 	rest  bool // there was word that it cannot deal with
 	more  bool // there is word now
-	ended bool // it is committed
 }
 
 func (q *quickTurns) queue(s *Store, batch *pgx.Batch) {
@@ -191,10 +190,7 @@ func (q *quickTurns) queue(s *Store, batch *pgx.Batch) {
 	batch.Queue(s.sql.giveQuickly, turnsAtOnce-1, arrivalsAtOnce).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&q.mine, &q.taken, &q.made, &q.rest)
 	})
-	batch.Queue("commit").Exec(func(pgconn.CommandTag) error {
-		q.ended = true
-		return nil
-	})
+	batch.Queue("commit")
 	var token *time.Duration
 	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&q.more, &token)

@@ -50,6 +50,8 @@ func checkTurnPlans(t *testing.T, s *Store) {
 		"enqueue, repeated": {q.insertLinedUnless, nil},
 		"taken back":        {q.arriveTakenBack, []string{"turn_pkey", "job_pkey"}},
 		"acknowledge":       {slots.texts.settleDone, []string{"job_pkey", "turn_pkey"}},
+		"pass slots on":     {slots.texts.settlePassing, []string{"job_pkey", "turn_pkey", "turn_kind"}},
+		"any untaken":       {q.anyWaits, []string{"job_pkey"}},
 		"put back":          {q.putBack, []string{"job_pkey"}},
 		"take arrivals":     {q.takeArrivals, []string{"arrival_pkey"}},
 		"any arrival":       {q.anyArrival, nil},
@@ -127,7 +129,12 @@ func TestLongLinesAreNotRead(t *testing.T) {
 	s := openHere(t)
 	s.fill(t, manyLines...)
 	s.fill(t, `insert into {s}.session (name, info, kinds) values ('a', '{}', '{1,2,3}')`,
+		`update {s}.job set holder = 1, claim = 5 where id = md5('9')::uuid`,
 		`delete from {s}.turn where job_id = md5('7')::uuid`) // a slot is free
+	slots, err := s.currentSlots(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	one := func(text string) idList {
 		var id idColumn
 		if err := s.pool.QueryRow(t.Context(), `select md5($1::text)::uuid`, text).Scan(&id); err != nil {
@@ -157,6 +164,7 @@ func TestLongLinesAreNotRead(t *testing.T) {
 			[]int32{0},
 			int64(1),
 		}, 500},
+		"pass slots on": {slots.texts.settlePassing, []any{one("9"), []int64{5}, int64(1), turnsAtOnce - 1}, 150},
 	} {
 		if n := pages(t, s, c.statement, c.args...); n > c.most {
 			t.Errorf("%s looks at %d pages, want at most %d", name, n, c.most)

@@ -26,7 +26,7 @@ const (
   from held h where h.kind in (select kind from taken)
 ), first as materialized (
   select f.job_id from free g cross join lateral (
-    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
+    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n for update) f
 ), passed as (
   update {s}.turn t set stage = 3, pending = false from first f where t.job_id = f.job_id returning t.job_id, t.place
 ), placed as materialized (
@@ -57,12 +57,17 @@ delete from {s}.turn t using ended e where t.job_id = e.job_id and t.place = e.p
 	behindOrder = `case when t.lkey is not null then 1 when t.kind is not null then 2 else 3 end`
 	returnStand = ` returning t.job_id, t.place, t.okey, t.lkey, t.kind, t.stage, t.pending`
 
-	// A job that is neither ready nor reserved leaves its limits, and stands in their lines, at the end, once it is due.
-	leaveLimits = `update {s}.turn t set place = case when t.okey is not null and t.stage = 0 then t.place else u.place end,
+	// A job that is neither ready nor reserved leaves its limits, and stands in their lines, at the end, once it is due. It is locked
+	// before, lest a settle lets it through meanwhile; in the order of the ids, as whatever locks jobs.
+	leaveLimits = `with away as materialized (
+  select t.job_id from {s}.turn t join {s}.job j on j.id = t.job_id where t.job_id = any ($1::uuid[]) and j.run_at is not null
+  order by t.job_id for update
+)
+update {s}.turn t set place = case when t.okey is not null and t.stage = 0 then t.place else u.place end,
   pending = j.run_at = 'infinity', stage = case when t.okey is not null and t.stage = 0 then 0 else ` + behindOrder + ` end
 from (select id, nextval('{l}.job_seq') as place from (select id from unnest($1::uuid[]) with ordinality v (id, n) order by n) v) u
-join {s}.job j on j.id = u.id
-where t.job_id = u.id and j.run_at is not null` + returnStand
+join away a on a.job_id = u.id join {s}.job j on j.id = u.id
+where t.job_id = u.id` + returnStand
 
 	passOrders = `with first as materialized (
   select f.job_id from unnest($1::uuid[]) g (okey) cross join lateral (
@@ -90,7 +95,7 @@ update {s}.turn t set stage = 2 from first f where t.job_id = f.job_id` + return
   from unnest($1::int[], $2::int[], $4::int[]) g (kind, most, tokens)
 ), first as materialized (
   select f.job_id, g.tokens >= 0 as rated from free g cross join lateral (
-    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n) f
+    select t.job_id from {s}.turn t where t.kind = g.kind and t.stage = 2 and t.pending order by t.place limit g.n for update) f
 )
 update {s}.turn t set stage = 3, pending = f.rated from first f where t.job_id = f.job_id` + returnStand
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ func limitPromises() []promise {
 		{name: "limits are listed with what waits", check: limitsListed},
 		{name: "changes are audited, and impossible ones refused", check: limitAudit},
 		{name: "of claims at the same time none gets more than may run", check: concurrentLimits},
+		{name: "nor where ended jobs pass their slots on", check: concurrentSlots},
 		{name: "in a transaction", check: limitInTransaction},
 	}
 }
@@ -390,13 +392,27 @@ func limitAudit(f *fixture) {
 }
 
 func concurrentLimits(f *fixture) {
-	const jobs, most, perKey = 60, 5, 2
-	keys := []string{"k", "l", "m"}
-	limit := pawl.Limit{Concurrency: most, PerKey: perKey}
 	of := map[pawl.ID]string{}
-	for i := range jobs {
-		of[f.limited(limit, 1, pawl.LimitKey(keys[i%3]))[0]] = keys[i%3]
+	limit := pawl.Limit{Concurrency: 5, PerKey: 2}
+	for i := range 60 {
+		key := []string{"k", "l", "m"}[i%3]
+		of[f.limited(limit, 1, pawl.LimitKey(key))[0]] = key
 	}
+	f.contend(of, limit, 2)
+}
+
+func concurrentSlots(f *fixture) {
+	of := map[pawl.ID]string{}
+	limit := pawl.Limit{Concurrency: 5}
+	for _, id := range f.limited(limit, 90) {
+		of[id] = ""
+	}
+	f.contend(of, limit, 3)
+}
+
+// contend works jobs, by their limit keys, off on three hosts at once. Of those of a claim every retry-th is retried.
+func (f *fixture) contend(of map[pawl.ID]string, limit pawl.Limit, retry int) {
+	jobs, most, perKey := len(of), limit.Concurrency, cmp.Or(limit.PerKey, len(of))
 	var mu sync.Mutex
 	running, all, done := map[string]int{}, 0, 0
 	var group sync.WaitGroup
@@ -425,11 +441,14 @@ func concurrentLimits(f *fixture) {
 				}
 				mu.Unlock()
 				for i, job := range claimed.Jobs {
-					outcome := []pawl.Outcome{pawl.Done{}, pawl.Retry{}}[i%2]
+					var outcome pawl.Outcome = pawl.Done{}
+					if i%retry == retry-1 {
+						outcome = pawl.Retry{}
+					}
 					mu.Lock()
 					running[of[job.ID]]--
 					all--
-					if i%2 == 0 {
+					if _, ended := outcome.(pawl.Done); ended {
 						done++
 					}
 					mu.Unlock()
