@@ -23,7 +23,7 @@ type Operations interface {
 	OperationItems(ctx context.Context, id ID, filter ItemFilter, page Page) (ItemPage, error)
 	// ControlOperations pauses, resumes or stops operations, each audited; result i belongs to id i, and a refused one
 	// does not stop the others: ErrNotFound, or ErrConflict when it has ended, is paused already, or is not paused and to be
-	// resumed. Who works on one obeys before its next step, and within a second.
+	// resumed. At most MaxCancel at a time. Who works on one obeys before its next step, and within a second.
 	ControlOperations(ctx context.Context, ids []ID, action Action, by By) ([]error, error)
 }
 

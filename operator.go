@@ -257,7 +257,7 @@ type Jobs interface {
 	DeleteJobs(ctx context.Context, ids []ID, by By) ([]error, error)
 }
 
-// MaxCancel is how many jobs one call cancels, makes ready or deletes.
+// MaxCancel is how many jobs one call cancels, makes ready or deletes, and how many operations one call controls.
 const MaxCancel = 1000
 
 // Cancelled is what became of one job that was to be cancelled.

@@ -115,6 +115,7 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		{"ClaimAlerts", "POST", "/alerts/claim", fmt.Sprintf(`{"session":%d,"sinks":["mail"],"max":10}`, session), 200},
 		{"SettleAlerts", "POST", "/alerts/settle", `{"results":[{"row":4711,"token":1,"delivered":true}]}`, 200},
 		{"CreateOperation", "POST", "/operations", `{"id":"` + operationID.String() + `","action":"resolve","filter":{"status":["dead"]},"rate":1}`, 201},
+		{"CreateOperation", "POST", "/operations", `{"id":"` + operationID.String() + `","action":"resolve","filter":{"status":["dead"]},"rate":1}`, 200},
 		{"Operations", "GET", "/operations?state=running", "", 200},
 		{"Operation", "GET", "/operations/" + operationID.String(), "", 200},
 		{"OperationItems", "GET", "/operations/" + operationID.String() + "/items", "", 200},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/pawljobs/pawl"
@@ -14,7 +15,7 @@ var (
 	createOperationRoute = to[beginning, begun](route{
 		name: "CreateOperation", method: http.MethodPost, path: "/operations", needs: RoleOperator, creates: true,
 		slow: true, repeats: true, // with an id
-		doc: "Begin to act on many letters: on those that a filter matches now, or that are named; their set is frozen. With an id of the client's own it can be repeated without harm.",
+		doc: "Begin to act on many letters: on those that a filter matches now, or that are named; their set is frozen. With an id of the client's own it can be repeated without harm: 200 for one that was begun before.",
 	})
 	operationsRoute = to[operationsQuery, operationPage](route{
 		name: "Operations", path: "/operations", needs: RoleViewer,
@@ -45,10 +46,18 @@ type beginning struct {
 	acting
 }
 
-// begun is the answer: 201.
-type begun struct{ wire.Operation }
+// begun is the answer: 201, or 200 for an operation that was begun before.
+type begun struct {
+	wire.Operation
+	repeated bool
+}
 
-func (begun) status() int { return http.StatusCreated }
+func (b begun) status() int {
+	if b.repeated {
+		return http.StatusOK
+	}
+	return http.StatusCreated
+}
 
 type operationsQuery struct {
 	State  []string `query:"state" doc:"probing, running, paused, stopped or finished; may be repeated"`
@@ -79,7 +88,7 @@ type itemPage struct {
 }
 
 type controlling struct {
-	IDs    []pawl.ID   `json:"ids" doc:"of operations"`
+	IDs    []pawl.ID   `json:"ids" doc:"of operations, at most 1,000"`
 	Action pawl.Action `json:"action" doc:"pause, resume or stop"`
 	acting
 }
@@ -95,14 +104,18 @@ func operationsTable() []served {
 }
 
 func (h *Handler) createOperation(ctx context.Context, c call, in beginning) (begun, error) {
-	id := pawl.ID(in.ID)
+	id, repeated := pawl.ID(in.ID), false
 	if id.IsZero() {
 		id = pawl.NewID()
+	} else if _, err := h.store.Operation(ctx, id); err == nil {
+		repeated = true
+	} else if !errors.Is(err, pawl.ErrNotFound) {
+		return begun{}, err
 	}
 	o, err := h.store.CreateOperation(ctx, pawl.NewOperation{
 		ID: id, Action: in.Action, Filter: in.Filter.Read(), Letters: in.Letters, By: c.by(in.acting), Options: in.OperationOptions.Read(),
 	})
-	return begun{wire.OperationOf(o)}, err
+	return begun{wire.OperationOf(o), repeated}, err
 }
 
 func (h *Handler) operations(ctx context.Context, c call, in operationsQuery) (operationPage, error) {

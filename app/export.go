@@ -24,6 +24,7 @@ included. Open failures, unless --all or --status asks for others. The payload i
 	}
 	picked.add(command)
 	page.add(command)
+	command.Flags().Lookup("limit").Usage = "print at most `N` letters (default all)"
 	command.Flags().BoolVar(&payload, "payload", false, "the payloads too")
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 		filter, err := picked.pick(ctx, s)

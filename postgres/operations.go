@@ -239,7 +239,7 @@ func (s *Store) lockOperation(ctx context.Context, tx pgx.Tx, id pawl.ID) (stand
 // ControlOperations pauses, resumes or stops operations, each in a transaction of its own, so that no two calls wait for
 // each other crosswise.
 func (s *Store) ControlOperations(ctx context.Context, ids []pawl.ID, action pawl.Action, by pawl.By) ([]error, error) {
-	if err := desk.CheckControl(action, by); err != nil {
+	if err := desk.CheckControl(ids, action, by); err != nil {
 		return nil, err
 	}
 	refusals := make([]error, len(ids))

@@ -230,7 +230,7 @@ func scanItem(rows *sql.Rows) (pawl.OperationItem, error) { return desk.ScanItem
 
 // ControlOperations pauses, resumes or stops operations.
 func (s *Store) ControlOperations(ctx context.Context, ids []pawl.ID, action pawl.Action, by pawl.By) (refusals []error, err error) {
-	if err := desk.CheckControl(action, by); err != nil {
+	if err := desk.CheckControl(ids, action, by); err != nil {
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, w *writer) (err error) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -386,6 +387,8 @@ func controlsApart(f *fixture) {
 	f.equal("state of the last", f.operation(second.ID).State, pawl.OperationPaused)
 	_, err = f.store.ControlOperations(f.ctx, []pawl.ID{first.ID}, pawl.ActionStart, operator("x"))
 	f.fails("an action of none", err, pawl.ErrInvalid)
+	_, err = f.store.ControlOperations(f.ctx, slices.Repeat([]pawl.ID{first.ID}, pawl.MaxCancel+1), pawl.ActionStop, operator("x"))
+	f.fails("too many", err, pawl.ErrInvalid)
 	_, err = f.store.ControlOperations(f.ctx, []pawl.ID{first.ID}, pawl.ActionStop, pawl.By{})
 	f.fails("nobody", err, pawl.ErrInvalid)
 	_, err = f.store.Operation(f.ctx, pawl.NewID())

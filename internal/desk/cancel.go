@@ -10,9 +10,13 @@ import (
 // CheckCancel refuses a cancel that makes no sense whatever the jobs' states.
 func CheckCancel(ids []pawl.ID, by pawl.By) error {
 	if len(ids) > pawl.MaxCancel {
-		return &pawl.FieldError{Field: "ids", Value: len(ids), Rule: fmt.Sprintf("must be at most %d", pawl.MaxCancel)}
+		return tooMany(ids)
 	}
 	return CheckBy(by)
+}
+
+func tooMany(ids []pawl.ID) error {
+	return &pawl.FieldError{Field: "ids", Value: len(ids), Rule: fmt.Sprintf("must be at most %d", pawl.MaxCancel)}
 }
 
 // CancelRefused is the answer where a job has ended; with the state "" there is none.

@@ -198,7 +198,10 @@ func FirstState(o pawl.OperationOptions, probed bool) pawl.OperationState {
 }
 
 // CheckControl refuses what is nothing that can be done to operations.
-func CheckControl(action pawl.Action, by pawl.By) error {
+func CheckControl(ids []pawl.ID, action pawl.Action, by pawl.By) error {
+	if len(ids) > pawl.MaxCancel {
+		return tooMany(ids)
+	}
 	switch action {
 	case pawl.ActionPause, pawl.ActionResume, pawl.ActionStop:
 		return CheckBy(by)
