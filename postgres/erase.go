@@ -255,6 +255,7 @@ func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c 
 	if _, err := tx.Exec(ctx, s.text(fmt.Sprintf(eraseEnding, table)), idValue(c.Job), left, history); err != nil || key == "" {
 		return err
 	}
-	_, err = tx.Exec(ctx, s.text(eraseKey), idValue(keyHash(key)), idValue(c.Job))
+	hash, _ := digests(key)
+	_, err = tx.Exec(ctx, s.text(eraseKey), idValue(hash), idValue(c.Job))
 	return err
 }
