@@ -3,6 +3,8 @@
 package app
 
 import (
+	"crypto/rand"
+	neturl "net/url"
 	"strings"
 	"testing"
 
@@ -52,5 +54,66 @@ func TestEmptyPostgres(t *testing.T) {
 	}
 	if got := said(t, url, "job", "enqueue", "a.v1", "--create"); !strings.HasSuffix(got, "status 0") {
 		t.Errorf("with --create: %s", got)
+	}
+}
+
+// What --apply gives is what the roles may then do, and nothing else; what cannot be given changes nothing.
+func TestGrantsApplied(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	run := func(statement string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	support, oncall := "support "+strings.ToLower(rand.Text()), "oncall "+strings.ToLower(rand.Text())
+	for _, name := range []string{support, oncall} {
+		quoted := pgx.Identifier{name}.Sanitize()
+		run("create role " + quoted)
+		defer func() { run("drop owned by " + quoted + "; drop role " + quoted) }()
+	}
+	grants := []string{"migrate", "grants", "--viewer", support, "--operator", oncall, "--apply"}
+	if got := said(t, url, grants...); !strings.Contains(got, "no tables of pawl") || !strings.HasSuffix(got, "status 5") {
+		t.Errorf("before there are tables: %s", got)
+	}
+	id := pawlOn(t, url, "job", "enqueue", "a.v1", "--create")
+	as := func(name string) string {
+		return url + "&options=" + strings.ReplaceAll(neturl.QueryEscape("-c role="+strings.ReplaceAll(name, " ", `\ `)), "+", "%20")
+	}
+	if got := said(t, as(support), "job", "show", id); !strings.HasSuffix(got, "status 4") || !strings.Contains(got, "`pawl migrate grants` prints what gives rights") {
+		t.Errorf("before the grant: %s", got)
+	}
+	if got := said(t, as(oncall), grants...); !strings.HasSuffix(got, "status 4") {
+		t.Errorf("by who does not own the tables: %s", got)
+	}
+	if got := said(t, url, append(grants, "--worker", "nobody at all")...); !strings.HasSuffix(got, "status 1") || !strings.Contains(got, `"nobody at all"`) {
+		t.Errorf("to who is not there: %s", got)
+	}
+	if got := said(t, as(support), "job", "show", id); !strings.HasSuffix(got, "status 4") {
+		t.Errorf("what failed has given something: %s", got)
+	}
+	for range 2 { // it can be repeated
+		if got := pawlOn(t, url, grants...); got != "The rights are given." {
+			t.Errorf("it says %q", got)
+		}
+	}
+	for _, c := range []struct {
+		name, status string
+		args         []string
+	}{
+		{support, "status 0", []string{"job", "show", id}},
+		{support, "status 4", []string{"job", "cancel", id}},
+		{oncall, "status 0", []string{"job", "cancel", id}},
+		{oncall, "status 4", []string{"dead", "erase", "--kind", "a.v1", "--reason", "test", "--yes"}},
+	} {
+		if got := said(t, as(c.name), c.args...); !strings.HasSuffix(got, c.status) {
+			t.Errorf("%s: %v: %s", c.name, c.args, got)
+		}
 	}
 }

@@ -32,7 +32,12 @@ where n.nspname = $1 and c.relname = 'job' and exists (select 1 from unnest(c.re
   select 'replication slot', slot_name, null from pg_replication_slots where xmin is not null and not active
 ) s order by age desc nulls first limit 1`
 
-	examineConnections = `select (select count(*) from pg_stat_activity where backend_type = 'client backend'),
+	// Sessions in this database of which the server shows this principal neither transaction nor sort.
+	examineHidden = `select current_user, count(*) from pg_stat_activity
+where datname = current_database() and usesysid is not null and backend_type is null`
+
+	examineConnections = `select (select count(*) from pg_stat_activity where backend_type = 'client backend'
+    or backend_type is null and datid is not null and usesysid is not null),
   current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int`
 
 	clockRisk    = time.Second      // between this machine and the server
@@ -190,6 +195,9 @@ func (e *examination) vacuum(ctx context.Context) error {
 }
 
 func (e *examination) snapshot(ctx context.Context) error {
+	if err := e.hidden(ctx); err != nil {
+		return err
+	}
 	var what, who string
 	var age *time.Duration
 	err := e.q.QueryRow(ctx, examineSnapshots).Scan(&what, &who, &age)
@@ -202,6 +210,24 @@ func (e *examination) snapshot(ctx context.Context) error {
 		e.oldest(what, who, age)
 	}
 	return nil
+}
+
+// hidden tells of sessions whose age this principal is not shown: what it finds of old transactions leaves them out.
+func (e *examination) hidden(ctx context.Context) error {
+	var user string
+	var sessions int
+	if err := e.q.QueryRow(ctx, examineHidden).Scan(&user, &sessions); err != nil {
+		return err
+	}
+	e.judgeHidden(user, sessions)
+	return nil
+}
+
+func (e *examination) judgeHidden(user string, sessions int) {
+	if sessions > 0 {
+		e.add("statistics", pawl.GradeRisk, fmt.Sprintf("%s is not shown how old the transactions of others are: %d of their sessions go unexamined", user, sessions),
+			"as a superuser: grant pg_read_all_stats to "+pgx.Identifier{user}.Sanitize())
+	}
 }
 
 // oldest judges what keeps the oldest snapshot; age is nil where there is no telling.

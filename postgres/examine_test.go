@@ -105,8 +105,9 @@ func TestExamineRights(t *testing.T) {
 	}
 	worker := r.open(t, postgres.RoleWorker, config)
 	lacks := "a host lacks rights to done_1 (INSERT), letter (UPDATE of note), claim_seq (USAGE), make_days() (EXECUTE), session (DELETE)"
-	if f := found(t, worker, "rights"); f.Grade != pawl.GradeFine || !strings.HasSuffix(f.Text, "has all rights of viewer, enqueuer, and cannot run a host") {
-		t.Errorf("rights are %s: %s", f.Grade, f.Text)
+	part := strings.Replace(lacks, "a host lacks", "has a part of the rights of worker, and lacks", 1)
+	if f := found(t, worker, "rights"); f.Grade != pawl.GradeRisk || !strings.HasSuffix(f.Text, part) || !strings.Contains(f.Fix, "grants --worker 'Pawl'") {
+		t.Errorf("rights are %s: %s; %s", f.Grade, f.Text, f.Fix)
 	}
 	openSession(t, worker)
 	f := found(t, worker, "rights")
@@ -115,12 +116,50 @@ func TestExamineRights(t *testing.T) {
 	}
 	execute(t, store.url, `revoke select on `+table(config.Schema, "letter")+` from `+name)
 	another := r.open(t, postgres.RoleWorker, config)
-	if f := found(t, another, "rights"); f.Grade != pawl.GradeFine || !strings.Contains(f.Text, "has all rights of enqueuer,") {
+	if f := found(t, another, "rights"); f.Grade != pawl.GradeRisk || !strings.Contains(f.Text, "a part of the rights of worker, and lacks rights to letter (SELECT, UPDATE of note)") {
 		t.Errorf("without a host, rights are %s: %s", f.Grade, f.Text)
 	}
-	execute(t, store.url, `revoke insert on `+table(config.Schema, "turn")+` from `+name)
-	if f := found(t, another, "rights"); f.Grade != pawl.GradeRisk || !strings.Contains(f.Text, "has the rights of no role: a host lacks rights to letter (SELECT, UPDATE of note), turn (INSERT), ") {
+
+	// As after an upgrade without new grants.
+	name = pgx.Identifier{r[postgres.RoleOperator]}.Sanitize()
+	operator := r.open(t, postgres.RoleOperator, config)
+	execute(t, store.url, `revoke select on `+table(config.Schema, "turn")+`, `+table(config.Schema, "tally")+` from `+name)
+	if f := found(t, operator, "rights"); f.Grade != pawl.GradeRisk || !strings.Contains(f.Fix, "grants --operator 'Pawl'") ||
+		!strings.HasSuffix(f.Text, "has a part of the rights of operator, and lacks rights to turn (SELECT), tally (SELECT)") {
+		t.Errorf("of an operator, rights are %s: %s; %s", f.Grade, f.Text, f.Fix)
+	}
+	name = pgx.Identifier{r[postgres.RoleViewer]}.Sanitize()
+	viewer := r.open(t, postgres.RoleViewer, config)
+	execute(t, store.url, `revoke all on all tables in schema `+pgx.Identifier{config.Schema}.Sanitize()+` from `+name)
+	if f := found(t, viewer, "rights"); f.Grade != pawl.GradeRisk || !strings.Contains(f.Text, "has the rights of no role: a host lacks rights to ") {
 		t.Errorf("of nobody, rights are %s: %s", f.Grade, f.Text)
+	}
+}
+
+// A principal that is not shown others' sessions says so, and knows no less how many there are.
+func TestExamineHiddenSessions(t *testing.T) {
+	t.Parallel()
+	config := postgres.Config{Schema: freshSchema(t)}
+	store := openIn(t, server(t), config)
+	r := freshRoles(t)
+	r.grant(t, config)
+	viewer := r.open(t, postgres.RoleViewer, config) // beside the store's own sessions, which are another's
+	name := pgx.Identifier{r[postgres.RoleViewer]}.Sanitize()
+	if f := found(t, viewer, "statistics"); f.Grade != pawl.GradeRisk || !strings.Contains(f.Text, "is not shown how old the transactions of others are") || !strings.HasSuffix(f.Fix, "grant pg_read_all_stats to "+name) {
+		t.Errorf("statistics are %s: %s; %s", f.Grade, f.Text, f.Fix)
+	}
+	if f := found(t, viewer, "connections"); strings.HasPrefix(f.Text, "0 ") {
+		t.Errorf("connections: %s", f.Text)
+	}
+	execute(t, store.url, `grant pg_read_all_stats to `+name)
+	findings, err := viewer.Examine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if f.Check == "statistics" {
+			t.Errorf("with the grant: %s", f.Text)
+		}
 	}
 }
 

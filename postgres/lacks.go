@@ -48,20 +48,34 @@ func wants(role Role, retains bool, days []string) (all []wanted) {
 	return all
 }
 
-// lacks says what this principal lacks of a role, by the things that the rights are to.
-func (s *Store) lacks(ctx context.Context, q querier, role Role, days []string) ([]string, error) {
-	all := wants(role, s.config.Retention > 0, days)
-	text := func(of func(*wanted) string) []string { return column(all, of) }
+// having is what a principal has of a role.
+type having struct {
+	role  Role
+	all   []wanted // that the role does
+	lacks []wanted // of all
+}
+
+// has asks what this principal has of a role.
+func (s *Store) has(ctx context.Context, q querier, role Role, days []string) (having, error) {
+	h := having{role: role, all: wants(role, s.config.Retention > 0, days)}
+	text := func(of func(*wanted) string) []string { return column(h.all, of) }
 	missing, err := selectRows(ctx, q, scanValue[int], selectLacks,
 		text(func(w *wanted) string { return w.sort }), text(func(w *wanted) string { return s.schema.text("{s}.") + w.name }),
 		text(func(w *wanted) string { return w.what }), text(func(w *wanted) string { return w.column }))
 	if err != nil {
-		return nil, fmt.Errorf("ask for the rights of a role: %w", err)
+		return h, fmt.Errorf("ask for the rights of a role: %w", err)
 	}
+	for _, n := range missing {
+		h.lacks = append(h.lacks, h.all[n-1])
+	}
+	return h, nil
+}
+
+// things says what rights are lacking to, and which.
+func (h having) things() string {
 	var things []string
 	rights := map[string][]string{}
-	for _, n := range missing {
-		w := all[n-1]
+	for _, w := range h.lacks {
 		thing, right := w.name, strings.ToUpper(w.what)
 		if w.column != "" {
 			right += " of " + w.column
@@ -76,7 +90,42 @@ func (s *Store) lacks(ctx context.Context, q querier, role Role, days []string) 
 	for i, thing := range things {
 		things[i] = thing + " (" + strings.Join(rights[thing], ", ") + ")"
 	}
-	return things, nil
+	if more := len(things) - mostLacks; more > 0 {
+		things = append(things[:mostLacks], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(things, ", ")
+}
+
+// isPartOf says that the principal has something that only this role needs, and those that include it.
+func (h having) isPartOf(others []having) bool {
+	known := map[wanted]bool{}
+	for _, w := range h.lacks {
+		known[w] = true
+	}
+	for _, other := range others {
+		if other.role != h.role && !slices.Contains(other.role.includes(), h.role) {
+			for _, w := range other.all {
+				known[w] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(h.all, func(w wanted) bool {
+		whole := w
+		whole.column = ""
+		return !known[w] && !known[whole]
+	})
+}
+
+// meant are the roles that a principal seems to be there for: it has a part of their rights, and not as one of another role
+// that includes them.
+func meant(all []having) (roles []having) {
+	parts := slices.DeleteFunc(slices.Clone(all), func(h having) bool { return !h.isPartOf(all) })
+	for _, h := range parts {
+		if !slices.ContainsFunc(parts, func(other having) bool { return slices.Contains(other.role.includes(), h.role) }) {
+			roles = append(roles, h)
+		}
+	}
+	return roles
 }
 
 // rights looks whether this principal may do what it is here for. Where a host runs by this handle, that is known.
@@ -85,9 +134,9 @@ func (e *examination) rights(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lacks := map[Role][]string{}
-	for _, role := range Roles() {
-		if lacks[role], err = e.store.lacks(ctx, e.q, role, days); err != nil {
+	all := make([]having, len(Roles()))
+	for i, role := range Roles() {
+		if all[i], err = e.store.has(ctx, e.q, role, days); err != nil {
 			return err
 		}
 	}
@@ -95,34 +144,50 @@ func (e *examination) rights(ctx context.Context) error {
 	if err := e.q.QueryRow(ctx, `select current_user`).Scan(&user); err != nil {
 		return err
 	}
-	var is []string
-	for _, role := range Roles() {
-		if len(lacks[role]) == 0 {
-			is = append(is, string(role))
-		}
-	}
-	e.judgeRights(user, is, lacks[RoleWorker])
+	e.judgeRights(user, all)
 	return nil
 }
 
-// judgeRights says what a principal is, and what it lacks for a host.
-func (e *examination) judgeRights(user string, is, lacks []string) {
-	fix := fmt.Sprintf("let the owner of the tables run what `pawl migrate grants --worker %s` prints, with whatever other roles it has", shellName(user))
-	may := fmt.Sprintf("%s has all rights of %s", user, strings.Join(is, ", "))
-	if more := len(lacks) - mostLacks; more > 0 {
-		lacks = append(slices.Clip(lacks[:mostLacks]), fmt.Sprintf("and %d more", more))
+// judgeRights says what a principal is, and what it lacks: for a host that it runs, else for what it has a part of.
+func (e *examination) judgeRights(user string, all []having) {
+	worker := all[slices.Index(Roles(), RoleWorker)]
+	var is []string
+	for _, h := range all {
+		if len(h.lacks) == 0 {
+			is = append(is, string(h.role))
+		}
 	}
-	cannot := "a host lacks rights to " + strings.Join(lacks, ", ")
+	roles := meant(all)
+	short := slices.DeleteFunc(slices.Clone(roles), func(h having) bool { return len(h.lacks) == 0 })
+	may := fmt.Sprintf("%s has all rights of %s", user, strings.Join(is, ", "))
+	cannot := "a host lacks rights to " + worker.things()
 	switch {
-	case len(lacks) == 0:
+	case len(worker.lacks) > 0 && e.store.hosted.Load():
+		e.add("rights", pawl.GradeFault, fmt.Sprintf("%s runs a host, and %s", user, cannot), fixRights(user, append(roles, worker)))
+	case len(short) > 0:
+		var parts []string
+		for _, h := range short {
+			parts = append(parts, fmt.Sprintf("of %s, and lacks rights to %s", h.role, h.things()))
+		}
+		e.add("rights", pawl.GradeRisk, fmt.Sprintf("%s has a part of the rights %s", user, strings.Join(parts, "; ")), fixRights(user, roles))
+	case len(worker.lacks) == 0:
 		e.add("rights", pawl.GradeFine, may, "")
-	case e.store.hosted.Load():
-		e.add("rights", pawl.GradeFault, fmt.Sprintf("%s runs a host, and %s", user, cannot), fix)
 	case len(is) > 0:
 		e.add("rights", pawl.GradeFine, may+", and cannot run a host", "")
 	default:
-		e.add("rights", pawl.GradeRisk, fmt.Sprintf("%s has the rights of no role: %s", user, cannot), fix)
+		e.add("rights", pawl.GradeRisk, fmt.Sprintf("%s has the rights of no role: %s", user, cannot), fixRights(user, []having{worker}))
 	}
+}
+
+// fixRights names the roles that a principal seems to have, each once.
+func fixRights(user string, roles []having) string {
+	flags := ""
+	for _, role := range Roles() {
+		if slices.ContainsFunc(roles, func(h having) bool { return h.role == role }) {
+			flags += fmt.Sprintf(" --%s %s", role, shellName(user))
+		}
+	}
+	return fmt.Sprintf("let the owner of the tables run what `pawl migrate grants%s` prints, with whatever other roles it has", flags)
 }
 
 // shellName is a name as a word of a shell.
