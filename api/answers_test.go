@@ -17,7 +17,8 @@ import (
 // Every route is asked, well and badly, and every answer fits its description.
 func TestAnswersFitTheirDescription(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	shop := openShop(t)
+	w := setup(t, withOutbox(shop))
 	d := w.description()
 	ids := w.letters(12)
 	session, err := w.store.OpenSession(t.Context(), pawl.HostInfo{
@@ -88,6 +89,22 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		{"Ticks", "GET", "/schedule-ticks?schedule=nobody", "", 404},
 		{"DeleteSchedule", "POST", "/schedules/nightly/delete", `{}`, 200},
 		{"DeleteSchedule", "POST", "/schedules/nightly/delete", `{}`, 404},
+		{"Outboxes", "GET", "/outboxes", "", 200},
+		{"Outbox", "GET", "/outboxes/shop", "", 200},
+		{"OutboxMessages", "GET", "/outboxes/shop/messages?failing=true&to=default&limit=1", "", 200},
+		{"OutboxMessages", "GET", "/outboxes/shop/messages?after=x", "", 400},
+		{"OutboxMessage", "GET", "/outboxes/shop/messages/" + shop.ids[0].String() + "?payload=true", "", 200},
+		{"OutboxMessage", "GET", "/outboxes/shop/messages/" + shop.ids[2].String(), "", 200},
+		{"OutboxMessage", "GET", "/outboxes/shop/messages/" + pawl.NewID().String(), "", 404},
+		{"PauseOutbox", "PUT", "/outboxes/shop/pause", `{"paused":true,"reason":"it moves"}`, 200},
+		{"PauseOutbox", "PUT", "/outboxes/shop/pause", `{"paused":true}`, 400},
+		{"PauseOutbox", "PUT", "/outboxes/shop/pause", `{"reason":"it moves"}`, 400},
+		{"PauseOutbox", "PUT", "/outboxes/shop/pause", `{"paused":false}`, 200},
+		{"RetryMessages", "POST", "/outboxes/shop/retry", `{"ids":["` + shop.ids[1].String() + `","` + pawl.NewID().String() + `"]}`, 200},
+		{"RetryMessages", "POST", "/outboxes/shop/retry", `{"ids":[]}`, 400},
+		{"PurgeOutbox", "POST", "/outboxes/shop/purge", `{"older_ms":3600000,"reason":"looked at"}`, 200},
+		{"PurgeOutbox", "POST", "/outboxes/shop/purge", `{}`, 400},
+		{"PurgeOutbox", "POST", "/outboxes/shop/purge", `{"older_ms":-1}`, 400},
 		{"Letters", "GET", "/dead?status=dead&status=redriven&limit=3", "", 200},
 		{"Letter", "GET", "/dead/" + ids[0].String() + "?payload=true", "", 200},
 		{"CountLetters", "GET", "/dead/count?kind=mail.v1", "", 200},

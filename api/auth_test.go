@@ -39,6 +39,7 @@ func TestRoles(t *testing.T) {
 	for name, needs := range map[string]string{
 		"Enqueue": "enqueue or operator", "About": "any", "Letters": "viewer", "Redrive": "operator", "PauseQueue": "operator", "SwitchKind": "admin", "ResetKind": "admin", "PruneLetters": "admin",
 		"EraseArgs": "admin", "MoveLetters": "admin", "RecordDeaths": "admin", "ClaimAlerts": "admin",
+		"OutboxMessages": "viewer", "PauseOutbox": "operator", "RetryMessages": "operator", "PurgeOutbox": "admin",
 	} {
 		if op := w.description().operations()[name]; !strings.HasSuffix(op.Description, "Role: "+needs+".") {
 			t.Errorf("%s: %s", name, op.Description)
@@ -172,7 +173,8 @@ func TestWhoActs(t *testing.T) {
 // One who only looks sees no args and no messages where they are hidden, by no way.
 func TestHidden(t *testing.T) {
 	t.Parallel()
-	w := setup(t, func(c *api.Config) { c.HideFromViewers = true })
+	shop := openShop(t)
+	w := setup(t, func(c *api.Config) { c.HideFromViewers = true }, withOutbox(shop))
 	ids := w.letters(2, func(l *pawl.DeadLetter) { l.Note = "" })
 	session, err := w.store.OpenSession(t.Context(), pawl.HostInfo{Name: "h", Sinks: []string{"mail"}, Kinds: []string{"mail.v1"}})
 	if err != nil {
@@ -204,6 +206,7 @@ func TestHidden(t *testing.T) {
 	for _, path := range []string{
 		"/schedules", "/schedules/nightly", "/audit?action=add",
 		"/dead", "/dead/" + ids[0].String() + "?payload=true", "/dead/" + ids[1].String(), "/groups", "/jobs", fmt.Sprintf("/jobs/%s?payload=true", job),
+		"/outboxes", "/outboxes/shop/messages", "/outboxes/shop/messages/" + shop.ids[1].String() + "?payload=true",
 		"/status", "/sinks", "/dead/" + more[0].String() + "/alerts", "/audit",
 	} {
 		answer := w.ask(api.RoleViewer, "GET", "/api/v1"+path, "")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -36,6 +37,8 @@ type Config struct {
 	HideFromViewers bool
 	// Desk puts the jobs of dead letters back. Default: one that knows the store alone.
 	Desk *ops.Desk
+	// Outboxes are those that clients may look at and act on, by name: boxes of package outbox. Default: none.
+	Outboxes map[string]pawl.Outbox
 	// Timeout is how long one call may take. Default 30 s; calls about many have four times as long.
 	Timeout time.Duration
 	// MaxBody is how many bytes a request may have. Default 32 MiB.
@@ -57,6 +60,7 @@ const (
 type Handler struct {
 	store    Store
 	desk     *ops.Desk
+	boxes    map[string]pawl.Outbox
 	tokens   atomic.Pointer[[]Token]
 	hide     bool
 	timeout  time.Duration
@@ -79,8 +83,13 @@ func New(store Store, c Config) (*Handler, error) {
 	if c.Timeout < 0 || c.MaxBody < 0 {
 		return nil, &pawl.FieldError{Field: "timeout and max body", Value: fmt.Sprint(c.Timeout, c.MaxBody), Rule: "must not be negative"}
 	}
+	for name, box := range c.Outboxes {
+		if err := checkOutbox(name, box); err != nil {
+			return nil, err
+		}
+	}
 	h := &Handler{
-		store: store, desk: c.Desk, hide: c.HideFromViewers, timeout: c.Timeout,
+		store: store, desk: c.Desk, boxes: maps.Clone(c.Outboxes), hide: c.HideFromViewers, timeout: c.Timeout,
 		maxBody: c.MaxBody, version: c.Version, log: c.Logger, mux: http.NewServeMux(),
 	}
 	if h.desk == nil {

@@ -19,8 +19,8 @@ type Role string
 const (
 	RoleEnqueue  Role = "enqueue"  // hand in jobs
 	RoleViewer   Role = "viewer"   // look at everything; see Config.HideFromViewers
-	RoleOperator Role = "operator" // redrive, retry, close and forget letters; act on jobs, queues, hosts and schedules; enqueue
-	RoleAdmin    Role = "admin"    // switch kinds, prune, erase, and write as a store is written
+	RoleOperator Role = "operator" // redrive, retry, close and forget letters; act on jobs, queues, hosts, schedules and outboxes; enqueue
+	RoleAdmin    Role = "admin"    // switch kinds, prune, purge, erase, and write as a store is written
 )
 
 var ranks = []Role{RoleViewer, RoleOperator, RoleAdmin}

@@ -67,6 +67,10 @@ func TestEveryMethodHasARoute(t *testing.T) {
 		}
 	}
 	methods = append(methods, "Redrive", "RedriveMany", "Retry", "RetryMany", "ResolveMany", "DiscardMany", "ReopenMany", "NoteMany", "ForgetMany")
+	methods = append(methods, "Outboxes", "Outbox", "OutboxMessages", "OutboxMessage", "PauseOutbox", "RetryMessages", "PurgeOutbox")
+	if n := reflect.TypeFor[pawl.Outbox]().NumMethod(); n != 7 { // PauseOutbox is two of them, Outboxes none
+		t.Errorf("an outbox has %d methods, and routes for 7", n)
+	}
 	for _, method := range methods {
 		if _, there := routes[method]; !there {
 			t.Errorf("%s has no route", method)

@@ -37,7 +37,7 @@ func table() []served {
 		on(quietRoute, (*Handler).quietHost),
 		on(drainRoute, (*Handler).drainHost),
 		on(statusRoute, (*Handler).status),
-	}, slices.Concat(deadTable(), operationsTable(), schedulesTable())...)
+	}, slices.Concat(deadTable(), operationsTable(), schedulesTable(), outboxesTable())...)
 }
 
 func (h *Handler) about(_ context.Context, c call, _ none) (about, error) {
@@ -281,6 +281,7 @@ func (h *Handler) status(ctx context.Context, c call, in statusQuery) (status, e
 	if err != nil {
 		return status{}, err
 	}
+	found.JudgeOutboxes(h.lookAt(ctx, h.boxes), wire.Span(in.WaitMS))
 	if c.hide {
 		hideStatus(&found)
 	}

@@ -141,7 +141,9 @@ func (p *program) examine(ctx context.Context, s store, starting bool) ([]pawl.F
 	if err := d.standing(ctx, s, starting); err != nil {
 		return nil, err
 	}
-	d.outboxes(ctx)
+	if err := d.outboxes(ctx, s.Connection().Name); err != nil {
+		return nil, err
+	}
 	d.sinks(ctx)
 	return d.findings, nil
 }

@@ -2,18 +2,20 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/pawljobs/pawl"
-	"github.com/pawljobs/pawl/outbox"
+	"github.com/pawljobs/pawl/app/internal/config"
+	"github.com/pawljobs/pawl/internal/wire"
+	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
 )
 
 const outboxHelp = `Outboxes: jobs on their way from a business database to the store. The configuration says where they are (outboxes), and
-serve carries their messages; these commands look at the business database and need no store.
+serve carries their messages; these commands look at the business database and need no store. With --store https://… they ask
+the server there, about the outboxes of its configuration.
 
 A message that cannot be dispatched is tried again for about four minutes. Then it is a dead letter (see dead), with the
 message's id and its exact bytes.`
@@ -24,7 +26,7 @@ func (p *program) outboxCommand() *cobra.Command {
 }
 
 // onOutbox is a command's work on one outbox; it adds the flag that names it.
-func (p *program) onOutbox(command *cobra.Command, work func(ctx context.Context, box *openedBox, args []string) error) *cobra.Command {
+func (p *program) onOutbox(command *cobra.Command, work func(ctx context.Context, box *operatedBox, args []string) error) *cobra.Command {
 	var name string
 	command.Flags().StringVar(&name, "outbox", "", "the outbox, by its `NAME` in the configuration (default: the only one)")
 	command.RunE = p.doing(func(ctx context.Context, args []string) error {
@@ -32,57 +34,17 @@ func (p *program) onOutbox(command *cobra.Command, work func(ctx context.Context
 		if err != nil {
 			return err
 		}
-		return errors.Join(work(ctx, box, args), box.Close())
+		return errors.Join(work(ctx, box, args), box.close())
 	})
 	return command
 }
 
-// boxStatus is how an outbox stands, in JSON; Error says that it could not be read.
-type boxStatus struct {
-	Outbox      string          `json:"outbox"`
-	Error       *string         `json:"error"`
-	Waiting     int             `json:"waiting"`
-	Failing     int             `json:"failing"`
-	Oldest      int64           `json:"oldest_pending_ms"`
-	Paused      bool            `json:"paused"`
-	Why         *string         `json:"paused_why"`
-	Connections []boxConnection `json:"connections"`
-}
-
-type boxConnection struct {
-	Connection string `json:"connection"`
-	Waiting    int    `json:"waiting"`
-	Failing    int    `json:"failing"`
-	Oldest     int64  `json:"oldest_pending_ms"`
-}
-
-func boxStatusOf(name string, s outbox.Stats, err error) boxStatus {
-	v := boxStatus{
-		Outbox: name, Waiting: s.Pending, Failing: s.Failing, Oldest: s.Oldest.Milliseconds(), Paused: s.Off,
-		Why: orNull(s.Why), Connections: make([]boxConnection, len(s.Connections)),
-	}
-	if err != nil {
-		v.Error = orNull(oneLine(err))
-	}
-	for i, lane := range s.Connections {
-		v.Connections[i] = boxConnection{lane.Connection, lane.Pending, lane.Failing, lane.Oldest.Milliseconds()}
-	}
-	return v
-}
-
-func orNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func (v boxStatus) state() string {
+func boxState(v wire.Outbox) string {
 	switch {
-	case v.Error != nil:
-		return *v.Error
+	case v.Error != "":
+		return string(v.Error)
 	case v.Paused:
-		return "paused: " + *v.Why
+		return "paused: " + string(v.Why)
 	}
 	return "on"
 }
@@ -98,24 +60,16 @@ In a pipe, tab-separated: outbox, messages that wait, of these failing, age of t
 		Args: needs("", 0, 0),
 	}
 	command.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		settings, err := p.settings()
+		looks, err := p.lookAtOutboxes(ctx)
 		if err != nil {
 			return err
 		}
-		var rows []boxStatus
-		unread := false
-		for _, name := range settings.OutboxNames() {
-			var stats outbox.Stats
-			box, err := openOutbox(ctx, settings, name, false)
-			if err == nil {
-				stats, err = box.Stats(ctx)
-				err = errors.Join(err, box.Close())
-			}
-			unread = unread || err != nil
-			rows = append(rows, boxStatusOf(name, stats, err))
+		rows := boxListing
+		if at, err := p.target(); err == nil && at.Engine == config.Remote {
+			rows.none = "The server knows no outboxes."
 		}
-		_, err = printList(p.printer, boxListing, each(rows))
-		if err == nil && unread {
+		_, err = printList(p.printer, rows, each(wire.Each(looks, wire.OutboxOf)))
+		if err == nil && slices.ContainsFunc(looks, func(l ops.OutboxLook) bool { return l.Err != nil }) {
 			return errReported
 		}
 		return err
@@ -123,55 +77,20 @@ In a pipe, tab-separated: outbox, messages that wait, of these failing, age of t
 	return command
 }
 
-var boxListing = listing[boxStatus]{
-	columns: []column[boxStatus]{
-		{head: "OUTBOX", cell: func(v boxStatus) string { return v.Outbox }},
-		{head: "WAITING", cell: func(v boxStatus) string { return fmt.Sprint(v.Waiting) }},
-		{head: "FAILING", cell: func(v boxStatus) string { return fmt.Sprint(v.Failing) }},
-		{head: "OLDEST", cell: func(v boxStatus) string { return age(time.Duration(v.Oldest) * time.Millisecond) }},
-		{head: "STATE", cell: boxStatus.state, width: 60},
+var boxListing = listing[wire.Outbox]{
+	columns: []column[wire.Outbox]{
+		{head: "OUTBOX", cell: func(v wire.Outbox) string { return v.Outbox }},
+		{head: "WAITING", cell: func(v wire.Outbox) string { return fmt.Sprint(v.Waiting) }},
+		{head: "FAILING", cell: func(v wire.Outbox) string { return fmt.Sprint(v.Failing) }},
+		{head: "OLDEST", cell: func(v wire.Outbox) string { return age(wire.Span(v.OldestMS)) }},
+		{head: "STATE", cell: boxState, width: 60},
 	},
-	view: func(v boxStatus) any { return v },
+	view: func(v wire.Outbox) any { return v },
 	none: "The configuration has no outboxes.",
 }
 
-// message is the JSON form of one.
-type message struct {
-	ID         pawl.ID         `json:"id"`
-	Connection string          `json:"connection"`
-	State      string          `json:"state"`
-	Kind       *string         `json:"kind"`
-	Queue      *string         `json:"queue"`
-	Claims     int             `json:"claims"`
-	LastError  *string         `json:"last_error"`
-	CreatedAt  string          `json:"created_at"`
-	NextTry    *string         `json:"next_try_at"`
-	EndedAt    *string         `json:"ended_at"`
-	ClaimedBy  *string         `json:"claimed_by"`
-	Args       json.RawMessage `json:"args,omitempty"` // of show alone
-
-	message  outbox.Message
-	envelope pawl.Envelope
-}
-
-func messageOf(m outbox.Message) message {
-	v := message{
-		ID: m.ID, Connection: m.Connection, State: string(m.State), Claims: m.Attempts, LastError: orNull(m.LastError),
-		CreatedAt: moment(m.CreatedAt), NextTry: orNull(moment(m.NextTry)), EndedAt: orNull(moment(m.EndedAt)),
-		ClaimedBy: orNull(m.ClaimedBy), message: m,
-	}
-	if len(m.Envelope) > 0 {
-		var err error
-		if v.envelope, err = pawl.DecodeEnvelope(m.Envelope); err != nil {
-			v.envelope = pawl.Envelope{Kind: pawl.UndecodableKind}
-		}
-	}
-	v.Kind, v.Queue = orNull(v.envelope.Kind), orNull(v.envelope.Policy.Queue)
-	return v
-}
-
 func (p *program) outboxList() *cobra.Command {
-	var filter outbox.MessageFilter
+	var filter pawl.OutboxFilter
 	var page paging
 	command := &cobra.Command{
 		Use:   "list",
@@ -186,18 +105,14 @@ In a pipe, tab-separated: id, connection, state, kind, claims, when it was writt
 	command.Flags().StringVar(&filter.Connection, "to", "", "for this `CONNECTION`")
 	command.Flags().BoolVar(&filter.Failing, "failing", false, "only those that a claim of has failed")
 	page.add(command)
-	return p.onOutbox(command, func(ctx context.Context, box *openedBox, _ []string) error {
+	return p.onOutbox(command, func(ctx context.Context, box *operatedBox, _ []string) error {
 		limit, err := page.rows(p.printer)
 		if err != nil {
 			return err
 		}
-		rows := pages[message]{limit: limit, after: page.after}
-		rows.fetch = func(ctx context.Context, page pawl.Page) (views []message, next string, err error) {
-			found, next, err := box.Messages(ctx, filter, page)
-			for _, m := range found {
-				views = append(views, messageOf(m))
-			}
-			return views, next, err
+		rows := pages[pawl.OutboxMessage]{limit: limit, after: page.after}
+		rows.fetch = func(ctx context.Context, page pawl.Page) ([]pawl.OutboxMessage, string, error) {
+			return box.Messages(ctx, filter, page)
 		}
 		_, err = printList(p.printer, messageListing, rows.all(ctx))
 		if err == nil && rows.after != "" {
@@ -207,17 +122,17 @@ In a pipe, tab-separated: id, connection, state, kind, claims, when it was writt
 	})
 }
 
-var messageListing = listing[message]{
-	columns: []column[message]{
-		{head: "ID", cell: func(v message) string { return v.ID.String() }},
-		{head: "TO", cell: func(v message) string { return v.Connection }, width: 16},
-		{head: "STATE", cell: func(v message) string { return v.State }},
-		{head: "KIND", cell: func(v message) string { return v.envelope.Kind }, width: 28},
-		{head: "CLAIMS", cell: func(v message) string { return fmt.Sprint(v.Claims) }},
-		{head: "WRITTEN", cell: func(v message) string { return v.CreatedAt }},
-		{head: "ERROR", cell: func(v message) string { return v.message.LastError }, width: 40},
+var messageListing = listing[pawl.OutboxMessage]{
+	columns: []column[pawl.OutboxMessage]{
+		{head: "ID", cell: func(m pawl.OutboxMessage) string { return m.ID.String() }},
+		{head: "TO", cell: func(m pawl.OutboxMessage) string { return m.Connection }, width: 16},
+		{head: "STATE", cell: func(m pawl.OutboxMessage) string { return string(m.State) }},
+		{head: "KIND", cell: func(m pawl.OutboxMessage) string { return m.Kind }, width: 28},
+		{head: "CLAIMS", cell: func(m pawl.OutboxMessage) string { return fmt.Sprint(m.Attempts) }},
+		{head: "WRITTEN", cell: func(m pawl.OutboxMessage) string { return moment(m.CreatedAt) }},
+		{head: "ERROR", cell: func(m pawl.OutboxMessage) string { return m.LastError }, width: 40},
 	},
-	view: func(v message) any { return v },
+	view: func(m pawl.OutboxMessage) any { return wire.OutboxMessageOf(m) },
 	none: "No messages.",
 }
 
@@ -227,7 +142,7 @@ func (p *program) outboxShow() *cobra.Command {
 		Short: "Show one message with its args",
 		Args:  needs("the message's ID", 1, 1),
 	}
-	return p.onOutbox(command, func(ctx context.Context, box *openedBox, args []string) error {
+	return p.onOutbox(command, func(ctx context.Context, box *operatedBox, args []string) error {
 		ids, err := parseIDs(args)
 		if err != nil {
 			return err
@@ -239,14 +154,10 @@ func (p *program) outboxShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v := messageOf(m)
 		if p.json {
-			if json.Valid(v.envelope.Args) {
-				v.Args = json.RawMessage(v.envelope.Args)
-			}
-			return p.printer.object(v)
+			return p.printer.object(wire.OutboxMessageDetailOf(m, true))
 		}
-		p.showMessage(v)
+		p.showMessage(m)
 		return nil
 	})
 }
@@ -257,22 +168,26 @@ func (p *program) gone(id pawl.ID, err error) error {
 		err, p.invocation(), id, p.invocation(), id)
 }
 
-func (p *program) showMessage(v message) {
-	out, m := p.printer, v.message
-	state := v.State
+func (p *program) showMessage(m pawl.OutboxMessage) {
+	out := p.printer
+	state := string(m.State)
 	if m.ClaimedBy != "" {
 		state += " by " + m.ClaimedBy
 	}
-	out.field("Message", v.ID.String())
-	out.field("To", v.Connection)
+	envelope, damage := pawl.DecodeEnvelope(m.Envelope)
+	out.field("Message", m.ID.String())
+	out.field("To", m.Connection)
 	out.field("State", state)
-	out.field("Kind", v.envelope.Kind)
-	out.field("Queue", v.envelope.Policy.Queue)
-	out.field("Correlation", v.envelope.CorrelationID)
-	out.field("Claims", fmt.Sprint(v.Claims))
+	out.field("Kind", m.Kind)
+	out.field("Queue", m.Queue)
+	out.field("Correlation", envelope.CorrelationID)
+	out.field("Claims", fmt.Sprint(m.Attempts))
 	out.field("Last error", m.LastError)
 	out.field("Written", momentAgo(m.CreatedAt))
 	out.field("Next try", moment(m.NextTry))
 	out.field("Ended", momentAgo(m.EndedAt))
-	out.block("Args", string(v.envelope.Args))
+	if len(m.Envelope) > 0 && damage != nil {
+		out.field("Damaged", oneLine(damage))
+	}
+	out.block("Args", string(envelope.Args))
 }

@@ -3,11 +3,9 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pawljobs/pawl"
-	"github.com/pawljobs/pawl/outbox"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +27,7 @@ Exit status: 3 when the outbox has none of them, 6 when it has not all.`,
 		}
 		return needs("the message's ID, or --failing,", 1, -1)(c, args)
 	}
-	return p.onOutbox(command, func(ctx context.Context, box *openedBox, args []string) error {
+	return p.onOutbox(command, func(ctx context.Context, box *operatedBox, args []string) error {
 		if failing {
 			return p.redriveFailing(ctx, box)
 		}
@@ -46,10 +44,10 @@ Exit status: 3 when the outbox has none of them, 6 when it has not all.`,
 }
 
 // redriveFailing goes on where the last page ended, so that what fails again meanwhile is not met twice.
-func (p *program) redriveFailing(ctx context.Context, box *openedBox) error {
+func (p *program) redriveFailing(ctx context.Context, box *operatedBox) error {
 	all := 0
 	for page := (pawl.Page{Limit: maxPage}); ; {
-		found, next, err := box.Messages(ctx, outbox.MessageFilter{Failing: true}, page)
+		found, next, err := box.Messages(ctx, pawl.OutboxFilter{Failing: true}, page)
 		if err != nil {
 			return err
 		}
@@ -107,7 +105,7 @@ nothing of it.`
 		command.Example = "  pawl outbox pause --reason 'the store moves'"
 		act.add(command)
 	}
-	return p.onOutbox(command, func(ctx context.Context, box *openedBox, _ []string) error {
+	return p.onOutbox(command, func(ctx context.Context, box *operatedBox, _ []string) error {
 		if !off {
 			if err := box.SwitchOn(ctx); err != nil {
 				return err
@@ -119,7 +117,7 @@ nothing of it.`
 		if err != nil {
 			return err
 		}
-		if err := box.SwitchOff(ctx, fmt.Sprintf("%s (%s, %s)", by.Why, by.Who, moment(time.Now()))); err != nil {
+		if err := box.SwitchOff(ctx, by); err != nil {
 			return err
 		}
 		p.printer.say("Outbox %s is paused: its messages wait.", box.name)
@@ -137,7 +135,7 @@ func (p *program) outboxPurge() *cobra.Command {
 		Args:    needs("", 0, 0),
 	}
 	addFlag(command.Flags(), &older, "older", "DURATION", "that ended longer ago (has to be given)", parsePeriod)
-	return p.onOutbox(command, func(ctx context.Context, box *openedBox, _ []string) error {
+	return p.onOutbox(command, func(ctx context.Context, box *operatedBox, _ []string) error {
 		if older == 0 {
 			return withStatus(exitUsage, errors.New("say how old they must be: --older 7d"))
 		}

@@ -31,7 +31,9 @@ type carrier struct {
 	down     *trouble.Trouble
 
 	mu    sync.Mutex
-	stats outbox.Stats // as of the last look that was answered
+	box   *openedBox       // nil until the outbox is open, and again when it is let go
+	why   error            // and why it is not
+	stats pawl.OutboxStats // as of the last look that was answered
 	at    time.Time
 	done  *outbox.Dispatcher // nil until the outbox is open
 }
@@ -42,7 +44,7 @@ func startRelays(ctx context.Context, settings *config.Settings, s ownStore, log
 	ctx, g.stop = context.WithCancel(ctx)
 	for _, name := range settings.OutboxNames() {
 		log := log.With("outbox", name)
-		r := &carrier{name: name, settings: settings, store: s, log: log, down: trouble.New(log, "the outbox cannot be reached; it is tried again")}
+		r := &carrier{name: name, settings: settings, store: s, log: log, why: errNotOpen, down: trouble.New(log, "the outbox cannot be reached; it is tried again")}
 		g.all = append(g.all, r)
 		g.ended.Go(func() { r.run(ctx) })
 	}
@@ -61,13 +63,16 @@ func (r *carrier) run(ctx context.Context) {
 		box, err := openOutbox(ctx, r.settings, r.name, true)
 		if err == nil {
 			r.down.Over()
+			r.hold(box, nil)
 			err = r.dispatch(ctx, box)
+			r.hold(nil, errLetGo)
 			if err = errors.Join(err, box.Close()); err != nil {
 				r.log.Error("the outbox is not dispatched", "error", oneLine(err))
 			}
 			return
 		}
 		if ctx.Err() == nil {
+			r.hold(nil, err)
 			r.down.Report(err)
 		}
 		select {

@@ -38,6 +38,19 @@ func (p *program) dial(ctx context.Context, at config.Target, err error) (store,
 	return client, nil
 }
 
+// server is the API of the server that was named as the store; nil where a store itself was.
+func (p *program) server(ctx context.Context) (*api.Client, error) {
+	at, err := p.target()
+	if err != nil || at.Engine != config.Remote {
+		return nil, err
+	}
+	s, err := p.dial(ctx, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.(*api.Client), nil
+}
+
 // token is what lets this program in.
 func (p *program) token() (string, error) {
 	if p.tokenFile == "" {

@@ -124,7 +124,7 @@ func (p *program) host(ctx context.Context, g *hosting, endpoints *endpoints, en
 			letGo = func() { carried.letGo(); letOperationsGo() }
 			counted := &gauges{downstreams: p.options.Downstreams, relays: carried}
 			others.Go(func() { counted.run(beside, s, g.log) })
-			if err = g.show(endpoints, s, counted.beside(h.Handler())); err != nil {
+			if err = g.show(endpoints, s, carried, counted.beside(h.Handler())); err != nil {
 				letGo()
 			}
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // show serves what a host shows, and the API for those who have a token.
-func (g *hosting) show(endpoints *endpoints, s ownStore, host http.Handler) error {
+func (g *hosting) show(endpoints *endpoints, s ownStore, carried *relays, host http.Handler) error {
 	tokens := tokensOf(g.started)
 	if len(tokens) == 0 {
 		g.log.Info("there is no API: no token is configured (api.tokens)")
@@ -20,7 +20,7 @@ func (g *hosting) show(endpoints *endpoints, s ownStore, host http.Handler) erro
 	}
 	version, _ := built()
 	handler, err := api.New(s, api.Config{
-		Tokens: tokens, HideFromViewers: g.started.API.HideFromViewers, Version: version, Logger: g.log,
+		Tokens: tokens, HideFromViewers: g.started.API.HideFromViewers, Outboxes: carried.outboxes(), Version: version, Logger: g.log,
 	})
 	if err != nil {
 		return err

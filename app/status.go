@@ -36,10 +36,11 @@ No jobs are counted, so the answer is quick however many there are: queue list c
 	command.RunE = p.onStore(existing, func(ctx context.Context, s store, _ []string) error {
 		status, err := ops.ReadStatus(ctx, s, o)
 		if far, ok := s.(*api.Client); ok && err == nil {
-			status.Troubles, status.Notes, err = far.Troubles(ctx, o.Wait)
-		}
-		if err == nil {
-			err = p.judgeOutboxes(ctx, &status, o.Wait)
+			status.Troubles, status.Notes, err = far.Troubles(ctx, o.Wait) // with those of the outboxes that it knows
+		} else if err == nil {
+			var looks []ops.OutboxLook
+			looks, err = p.lookAtOutboxes(ctx)
+			status.JudgeOutboxes(looks, o.Wait)
 		}
 		if err != nil {
 			return err

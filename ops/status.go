@@ -27,6 +27,8 @@ type StatusOptions struct {
 	Groups int
 }
 
+const defaultWait = 10 * time.Minute
+
 // alertsLate is how long the first five tries of a delivery take: what is pending for longer reaches nobody.
 const alertsLate = 15 * time.Minute
 
@@ -55,7 +57,7 @@ const (
 	SinkUnserved     What = "sink-unserved"     // alerts are pending for a sink that no live host has
 	AlertsLate       What = "alerts-late"       // alerts are pending for so long that they reach nobody
 	OpenFailures     What = "open-failures"     // dead letters wait for a decision
-	OutboxLate       What = "outbox-late"       // messages in a business database are not dispatched; the program that knows the outbox says so
+	OutboxLate       What = "outbox-late"       // messages in a business database are not dispatched; see JudgeOutboxes
 	OutboxUnread     What = "outbox-unread"     // the same, where its database cannot be asked
 
 	// Good to know; these do not make a status bad.
@@ -119,7 +121,7 @@ func ReadStatus(ctx context.Context, source StatusSource, o StatusOptions) (Stat
 		return Status{}, &pawl.FieldError{Field: "wait and groups", Value: o, Rule: "must not be negative"}
 	}
 	if o.Wait == 0 {
-		o.Wait = 10 * time.Minute
+		o.Wait = defaultWait
 	}
 	if o.Groups == 0 {
 		o.Groups = 5

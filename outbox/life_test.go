@@ -83,7 +83,7 @@ func TestSwitch(t *testing.T) {
 		start(t, d)
 		time.Sleep(100 * time.Millisecond)
 		stats, err := b.stats(t)
-		if err != nil || stats.Pending != 3 || !stats.Off || stats.Why != "the store moves" || stats.Oldest < 50*time.Millisecond || stats.Oldest > time.Minute {
+		if err != nil || stats.Pending != 3 || !stats.Off || !strings.HasPrefix(stats.Why, "the store moves (ada, 20") || stats.Oldest < 50*time.Millisecond || stats.Oldest > time.Minute {
 			t.Errorf("stats %+v, error %v", stats, err)
 		}
 		if n := d.Counts().Dispatched; n != 0 {
@@ -97,8 +97,10 @@ func TestSwitch(t *testing.T) {
 		if stats, err := b.stats(t); err != nil || stats.Pending != 0 || stats.Off || stats.Oldest != 0 || len(stats.Connections) != 0 {
 			t.Errorf("stats %+v, error %v", stats, err)
 		}
-		if err := b.box.(operated).SwitchOff(t.Context(), ""); !errors.Is(err, pawl.ErrInvalid) {
-			t.Errorf("off without a reason: %v", err)
+		for _, by := range []pawl.By{{Who: "ada"}, {Why: "the store moves"}, {Who: "ada", Why: "\x00"}} {
+			if err := b.box.(operated).SwitchOff(t.Context(), by); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("off by %+v: %v", by, err)
+			}
 		}
 	})
 }

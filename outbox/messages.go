@@ -13,43 +13,36 @@ import (
 	"github.com/pawljobs/pawl/internal/guest"
 )
 
-// MessageState is how a message stands.
-type MessageState string
-
-// The states.
-const (
-	Waiting    MessageState = "waiting"
-	Claimed    MessageState = "claimed"    // a dispatcher has it
-	Failing    MessageState = "failing"    // a claim has failed, and it is tried again
-	Dispatched MessageState = "dispatched" // its row is kept: DispatcherConfig.Keep
-	Dead       MessageState = "dead"       // the same, of one that is a dead letter now
+// What operators see of a box is the same wherever they look from: see pawl.Outbox.
+type (
+	Message       = pawl.OutboxMessage
+	MessageState  = pawl.OutboxState
+	MessageFilter = pawl.OutboxFilter
+	Stats         = pawl.OutboxStats
+	LaneStats     = pawl.OutboxLane
 )
 
-// Message is one in a box, as an operator sees it.
-type Message struct {
-	ID         pawl.ID
-	Connection string // of the store that it is for
-	State      MessageState
-	Attempts   int // claims that count
-	LastError  string
-	CreatedAt  time.Time
-	NextTry    time.Time // zero: at once
-	EndedAt    time.Time // zero: it has not
-	ClaimedBy  string    // the dispatcher
-	Envelope   []byte    // none once it has ended
-	seq        int64
-}
+// The states of messages.
+const (
+	Waiting    = pawl.OutboxWaiting
+	Claimed    = pawl.OutboxClaimed
+	Failing    = pawl.OutboxFailing
+	Dispatched = pawl.OutboxDispatched
+	Dead       = pawl.OutboxDead
+)
 
-// MessageFilter picks messages that have not ended.
-type MessageFilter struct {
-	Connection string // of the store that they are for; empty: any
-	Failing    bool   // a claim of them has failed
-}
+var (
+	_ pawl.Outbox = (*Box)(nil)
+	_ pawl.Outbox = (*PgxBox)(nil)
+)
 
 // Messages lists what waits, by connection, the oldest first. Next is where the rest begins; it is empty where there is none.
 func (c *core) Messages(ctx context.Context, filter MessageFilter, page pawl.Page) (found []Message, next string, err error) {
-	if page.Limit < 1 || page.Limit > 1000 {
-		return nil, "", &pawl.FieldError{Field: "limit", Value: page.Limit, Rule: "must be from 1 to 1000"}
+	if page.Limit == 0 {
+		page.Limit = 50
+	}
+	if page.Limit < 0 || page.Limit > 1000 {
+		return nil, "", &pawl.FieldError{Field: "limit", Value: page.Limit, Rule: "must be from 1 to 1000, or 0 for 50"}
 	}
 	from, after := "", int64(0)
 	if page.After != "" {
@@ -60,6 +53,7 @@ func (c *core) Messages(ctx context.Context, filter MessageFilter, page pawl.Pag
 		from = name
 	}
 	lanes, err := c.connections(ctx)
+	var last int64
 	for i := 0; err == nil && i < len(lanes) && len(found) <= page.Limit; i++ {
 		switch name := lanes[i]; {
 		case name < from || filter.Connection != "" && name != filter.Connection:
@@ -67,29 +61,26 @@ func (c *core) Messages(ctx context.Context, filter MessageFilter, page pawl.Pag
 		case name > from:
 			after = 0
 		}
-		err = c.messagesTo(ctx, lanes[i], filter.Failing, after, page.Limit+1-len(found), &found)
+		query := c.texts.list
+		if filter.Failing {
+			query = c.texts.listFailing
+		}
+		err = guest.Rows(ctx, c.home.DB, query, []any{lanes[i], after, page.Limit + 1 - len(found)}, func(rows *sql.Rows) error {
+			m, seq, err := scanMessage(rows.Scan)
+			if found = append(found, m); len(found) <= page.Limit {
+				last = seq
+			}
+			return err
+		})
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("list messages: %w", err)
 	}
 	if len(found) > page.Limit {
 		found = found[:page.Limit]
-		last := found[len(found)-1]
-		next = fmt.Sprintf("%d/%s", last.seq, last.Connection)
+		next = fmt.Sprintf("%d/%s", last, found[len(found)-1].Connection)
 	}
 	return found, next, nil
-}
-
-func (c *core) messagesTo(ctx context.Context, connection string, failing bool, after int64, limit int, found *[]Message) error {
-	query := c.texts.list
-	if failing {
-		query = c.texts.listFailing
-	}
-	return guest.Rows(ctx, c.home.DB, query, []any{connection, after, limit}, func(rows *sql.Rows) error {
-		m, err := scanMessage(rows.Scan)
-		*found = append(*found, m)
-		return err
-	})
 }
 
 // connections are those that messages wait for, by name.
@@ -109,7 +100,7 @@ func (c *core) Message(ctx context.Context, id pawl.ID) (m Message, err error) {
 	found := false
 	err = guest.Rows(ctx, c.home.DB, c.texts.find, []any{c.idValue(id)}, func(rows *sql.Rows) (err error) {
 		found = true
-		m, err = scanMessage(rows.Scan)
+		m, _, err = scanMessage(rows.Scan)
 		return err
 	})
 	switch {
@@ -121,10 +112,10 @@ func (c *core) Message(ctx context.Context, id pawl.ID) (m Message, err error) {
 	return m, nil
 }
 
-func scanMessage(scan func(...any) error) (m Message, err error) {
+func scanMessage(scan func(...any) error) (m Message, seq int64, err error) {
 	var status int
 	var created, ended, wait int64
-	err = scan(&m.seq, (*idColumn)(&m.ID), &m.Connection, &status, &m.Attempts, &m.LastError, &created, &ended, &wait, &m.ClaimedBy, &m.Envelope)
+	err = scan(&seq, (*idColumn)(&m.ID), &m.Connection, &status, &m.Attempts, &m.LastError, &created, &ended, &wait, &m.ClaimedBy, &m.Envelope)
 	m.CreatedAt = time.UnixMilli(created).UTC()
 	if wait > 0 {
 		m.NextTry = time.Now().Add(time.Duration(wait) * time.Millisecond)
@@ -143,8 +134,13 @@ func scanMessage(scan func(...any) error) (m Message, err error) {
 	}
 	if ended != 0 {
 		m.EndedAt, m.Envelope = time.UnixMilli(ended).UTC(), nil
+		return m, seq, err
 	}
-	return m, err
+	m.Kind = pawl.UndecodableKind
+	if envelope, err := pawl.DecodeEnvelope(m.Envelope); err == nil {
+		m.Kind, m.Queue = envelope.Kind, envelope.Policy.Queue
+	}
+	return m, seq, err
 }
 
 // idValue is an id as an argument.

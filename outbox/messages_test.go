@@ -1,7 +1,6 @@
 package outbox_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,18 +9,9 @@ import (
 	"github.com/pawljobs/pawl/outbox"
 )
 
-// looked is what operators do with the messages of a box.
-type looked interface {
-	operated
-	Messages(ctx context.Context, filter outbox.MessageFilter, page pawl.Page) ([]outbox.Message, string, error)
-	Message(ctx context.Context, id pawl.ID) (outbox.Message, error)
-	Retry(ctx context.Context, ids []pawl.ID) ([]error, error)
-	Purge(ctx context.Context, age time.Duration) (int, error)
-}
-
 func TestLookingAtMessages(t *testing.T) {
 	onEach(t, func(t *testing.T, b *business) {
-		box, jobs := b.box.(looked), newJobs(t, 5)
+		box, jobs := b.box.(pawl.Outbox), newJobs(t, 5)
 		b.write(t, jobs...)
 		b.exec(t, `update {t} set attempts = 2, lost = 1, last_error = 'no room', locked_until = {now} + {hour} where seq = (select min(seq) from {t}) + 1`)
 		b.exec(t, `insert into {l} (connection, first, last, claimed_by, locked_until) select 'default', max(seq), max(seq), 'me', {now} + {hour} from {t}`)
@@ -44,7 +34,7 @@ func TestLookingAtMessages(t *testing.T) {
 			t.Errorf("states %v", states)
 		}
 		failing, _, err := box.Messages(t.Context(), outbox.MessageFilter{Connection: "default", Failing: true}, pawl.Page{Limit: 10})
-		if err != nil || len(failing) != 1 || failing[0].LastError != "no room" || failing[0].Attempts != 2 || time.Until(failing[0].NextTry) < 50*time.Minute {
+		if err != nil || len(failing) != 1 || failing[0].Kind != work.Name() || failing[0].Queue != "2-default" || failing[0].LastError != "no room" || failing[0].Attempts != 2 || time.Until(failing[0].NextTry) < 50*time.Minute {
 			t.Errorf("failing %+v, error %v", failing, err)
 		}
 		if others, _, err := box.Messages(t.Context(), outbox.MessageFilter{Connection: "other"}, pawl.Page{Limit: 10}); err != nil || len(others) != 0 {
@@ -78,7 +68,7 @@ func TestLookingAtMessages(t *testing.T) {
 		if _, err := box.Message(t.Context(), jobs[1].ID); !errors.Is(err, pawl.ErrNotFound) {
 			t.Errorf("a message that is gone: %v", err)
 		}
-		for _, page := range []pawl.Page{{}, {Limit: 1001}, {Limit: 1, After: "x/y"}, {Limit: 1, After: "1"}} {
+		for _, page := range []pawl.Page{{Limit: -1}, {Limit: 1001}, {Limit: 1, After: "x/y"}, {Limit: 1, After: "1"}} {
 			if _, _, err := box.Messages(t.Context(), outbox.MessageFilter{}, page); !errors.Is(err, pawl.ErrInvalid) {
 				t.Errorf("page %+v: %v", page, err)
 			}
@@ -117,7 +107,7 @@ func TestRetryBesideDispatchers(t *testing.T) {
 			hold(jobs[1])
 			retried := make(chan error, 1)
 			go func() {
-				_, err := b.box.(looked).Retry(t.Context(), []pawl.ID{jobs[0].ID, jobs[1].ID})
+				_, err := b.box.(pawl.Outbox).Retry(t.Context(), []pawl.ID{jobs[0].ID, jobs[1].ID})
 				retried <- err
 			}()
 			until(t, "the first is held by the operator", func() bool {

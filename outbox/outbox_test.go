@@ -173,7 +173,7 @@ func TestConnections(t *testing.T) {
 type operated interface {
 	outbox.Source
 	Stats(ctx context.Context) (outbox.Stats, error)
-	SwitchOff(ctx context.Context, why string) error
+	SwitchOff(ctx context.Context, by pawl.By) error
 	SwitchOn(ctx context.Context) error
 }
 
@@ -182,7 +182,7 @@ func (b *business) stats(t testing.TB) (outbox.Stats, error) {
 }
 
 func (b *business) switchOff(t testing.TB) error {
-	return b.box.(operated).SwitchOff(t.Context(), "the store moves")
+	return b.box.(operated).SwitchOff(t.Context(), pawl.By{Who: "ada", Why: "the store moves"})
 }
 
 func (b *business) switchOn(t testing.TB) error { return b.box.(operated).SwitchOn(t.Context()) }

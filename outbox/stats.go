@@ -6,28 +6,11 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 	"github.com/pawljobs/pawl/internal/guest"
 )
 
-// Stats says how much waits in a box. The age of the oldest message is what to watch: it grows when nobody dispatches.
-type Stats struct {
-	Pending     int           `json:"pending"`     // messages that are not dispatched; each connection's are counted up to StatsLimit
-	Failing     int           `json:"failing"`     // of these, a claim of which has failed; each connection's are counted up to StatsLimit
-	Oldest      time.Duration `json:"oldest_ns"`   // age of the oldest of them; 0 when there is none
-	Connections []LaneStats   `json:"connections"` // those that messages wait for, by name
-	Off         bool          `json:"off"`         // dispatching is switched off
-	Why         string        `json:"off_why,omitempty"`
-}
-
-// LaneStats counts the messages to one connection.
-type LaneStats struct {
-	Connection string        `json:"connection"`
-	Pending    int           `json:"pending"`
-	Failing    int           `json:"failing"`
-	Oldest     time.Duration `json:"oldest_ns"`
-}
-
-// StatsLimit is where counts of messages end.
+// StatsLimit is where the counts of a connection's messages end.
 const StatsLimit = 1_000_000
 
 // Stats counts what waits.
@@ -62,14 +45,17 @@ func (c *core) ready(ctx context.Context, connection string, after int64) (bool,
 	return guest.One(ctx, c.home.DB, c.texts.ready, []any{connection, after}, new(int))
 }
 
-const maxWhy = 1000 // bytes
-
 // SwitchOff stops all dispatchers of the box, for as long as it takes: messages are written and gather. What is claimed
-// already is still dispatched. It takes effect with the next claim, and survives restarts.
-func (c *core) SwitchOff(ctx context.Context, why string) error {
-	if why == "" || len(why) > maxWhy {
-		return &pawl.FieldError{Field: "why", Value: why, Rule: "must have 1 to 1000 bytes: somebody will want to know"}
+// already is still dispatched. It takes effect with the next claim, and survives restarts. Who did it, why and when is kept in
+// the box, and nowhere else.
+func (c *core) SwitchOff(ctx context.Context, by pawl.By) error {
+	if err := desk.CheckBy(by); err != nil {
+		return err
 	}
+	if by.Why == "" {
+		return &pawl.FieldError{Field: "why", Value: by.Why, Rule: "must be given: somebody will want to know"}
+	}
+	why := fmt.Sprintf("%s (%s, %s)", by.Why, by.Who, time.Now().UTC().Format("2006-01-02T15:04:05Z"))
 	return c.switchTo(ctx, "off", c.texts.setOff, why)
 }
 
