@@ -50,7 +50,8 @@ type Config struct {
 	// MaxJobs makes Run return once so many jobs were claimed and have ended. Default 0: it does not.
 	MaxJobs int
 	// StopWhenEmpty makes Run return once its queues hold nothing that is ready, and nothing runs. Jobs that are not due
-	// yet are not waited for, nor are those of a host that has died, which takes DeadAfter to be noticed.
+	// yet are not waited for. Those that another host holds are until it was seen to beat, which takes one Beat; one that has
+	// died is known to have after DeadAfter, and then they are ready again.
 	StopWhenEmpty bool
 	// Logger gets one line an execution at Info, retried failures and the host's own troubles at Warn, and deaths,
 	// nothing else, at Error. Default slog.Default().

@@ -1,8 +1,11 @@
 package host
 
 import (
+	"context"
 	"slices"
 	"sync"
+
+	"github.com/pawljobs/pawl"
 )
 
 // ration bounds how many jobs a host claims in its life; see Config.MaxJobs.
@@ -81,7 +84,35 @@ func (s *server) found(since int64, nothing bool) {
 			return
 		}
 	}
-	h.finish()
+	if !h.othersMayHold() {
+		h.finish()
+	}
+}
+
+// othersMayHold reports whether jobs of this host's queues are held by somebody who may be dead: a host that was not seen to
+// beat. If it is, it is found dead, and its jobs are ready again.
+func (h *Host) othersMayHold() bool {
+	unproven := h.unproven.Load()
+	if unproven == 0 {
+		return false
+	}
+	if jobs, ok := h.store.(pawl.Jobs); ok {
+		ctx, cancel := context.WithTimeout(h.calls, h.config.Intervals.Call)
+		defer cancel()
+		queues, err := jobs.Queues(ctx)
+		if err == nil && !slices.ContainsFunc(queues, h.holdsOf) {
+			return false
+		}
+	}
+	if unproven < 0 {
+		h.presence.nudge()
+	}
+	return true
+}
+
+// holdsOf reports whether jobs of a queue that this host serves are reserved.
+func (h *Host) holdsOf(queue pawl.QueueView) bool {
+	return queue.Reserved > 0 && slices.ContainsFunc(h.servers, func(s *server) bool { return slices.Contains(s.queues, queue.Name) })
 }
 
 // Hold makes the host leave jobs of these kinds to other hosts, from its next claim on, and all that it held before to

@@ -52,6 +52,22 @@ func TestMaxJobsEndsTheHost(t *testing.T) {
 	}
 }
 
+// holdElsewhere has another session claim all that is ready.
+func (w *world) holdElsewhere() pawl.SessionID {
+	w.Helper()
+	session, err := w.store.OpenSession(context.Background(), pawl.HostInfo{Name: "other"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	claimed, err := w.store.Claim(context.Background(), pawl.ClaimRequest{
+		Session: session, Queues: []string{"2-default"}, Kinds: []string{work.Name()}, Max: 10,
+	})
+	if err != nil || len(claimed.Jobs) == 0 {
+		w.Fatal("claimed", claimed.Jobs, err)
+	}
+	return session
+}
+
 func TestStopWhenEmpty(t *testing.T) {
 	t.Run("works it off", func(t *testing.T) {
 		virtual(t, func(w *world) {
@@ -78,6 +94,37 @@ func TestStopWhenEmpty(t *testing.T) {
 			w.handle(func(context.Context, workArgs) error { return nil })
 			w.config.StopWhenEmpty = true
 			w.start().enough(5 * time.Second)
+		})
+	})
+	t.Run("a dead host's jobs too", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			w.handle(func(context.Context, workArgs) error { return nil })
+			w.config.StopWhenEmpty = true
+			id := w.put(1)
+			w.holdElsewhere()
+			r := w.start()
+			r.enough(40 * time.Second)
+			w.equal("ended", w.ended(id), "done")
+		})
+	})
+	t.Run("not a living host's", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			w.handle(func(context.Context, workArgs) error { return nil })
+			w.config.StopWhenEmpty = true
+			id := w.put(1)
+			other := w.holdElsewhere()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = w.store.Beat(ctx, other, pawl.Beat{})
+					time.Sleep(5 * time.Second)
+				}
+			}()
+			w.start().enough(12 * time.Second)
+			w.equal("ended", w.ended(id), "")
+			cancel()
+			w.pass(10 * time.Second)
 		})
 	})
 	t.Run("stopped before", func(t *testing.T) {

@@ -49,6 +49,22 @@ func (f *fakeStore) Job(_ context.Context, id pawl.ID) (pawl.JobView, error) {
 	return pawl.JobView{}, pawl.ErrNotFound
 }
 
+func (f *fakeStore) Queues(context.Context) ([]pawl.QueueView, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	reserved := map[string]int{}
+	for _, j := range f.jobs {
+		if j.session != 0 {
+			reserved[j.Queue]++
+		}
+	}
+	var out []pawl.QueueView
+	for name, n := range reserved {
+		out = append(out, pawl.QueueView{Name: name, Reserved: n})
+	}
+	return out, nil
+}
+
 func (f *fakeStore) BusyQueues(context.Context) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -59,6 +59,7 @@ type Host struct {
 	ration   *ration
 	activity atomic.Int64 // rises when a job is claimed, ends, or becomes due
 	sweptAt  atomic.Int64 // the activity when a sweep found that nothing was due
+	unproven atomic.Int64 // other hosts that were not seen to beat; negative: nobody has looked
 	draining atomic.Bool
 
 	graceOver atomic.Bool // handlers are being cancelled, and none begins
@@ -126,6 +127,7 @@ func (h *Host) build() {
 	h.lookout, h.tally = newLookout(h), newTally(h)
 	h.quiet, h.drained, h.enough = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h.sweptAt.Store(notEmpty)
+	h.unproven.Store(-1)
 	h.ration = newRation(h.config.MaxJobs)
 	h.aborted, h.abort = context.WithCancel(context.Background())
 	if h.declarer != nil {

@@ -19,6 +19,7 @@ type observer struct {
 type sighting struct {
 	beat  int64
 	since time.Time // of the first look that saw this beat
+	moved bool      // an earlier beat was seen, too
 }
 
 func newObserver(beat, deadAfter time.Duration) *observer {
@@ -35,7 +36,7 @@ func (o *observer) look(now time.Time, others []pawl.SeenSession) (dead []pawl.S
 	for _, other := range others {
 		s, known := o.seen[other.ID]
 		if !known || s.beat != other.Beat {
-			s = sighting{beat: other.Beat, since: now}
+			s = sighting{beat: other.Beat, since: now, moved: known}
 		}
 		seen[other.ID] = s
 		if now.Sub(s.since) >= o.deadAfter {
@@ -44,6 +45,16 @@ func (o *observer) look(now time.Time, others []pawl.SeenSession) (dead []pawl.S
 	}
 	o.seen = seen
 	return dead
+}
+
+// unproven is how many others have not been seen to beat.
+func (o *observer) unproven() (n int64) {
+	for _, s := range o.seen {
+		if !s.moved {
+			n++
+		}
+	}
+	return n
 }
 
 // blind forgets all: a look has failed.

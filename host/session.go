@@ -229,6 +229,9 @@ func (p *presence) obey(id pawl.SessionID, reply pawl.BeatReply) {
 		h.drainly.Do(func() { close(h.drained) })
 	}
 	h.sweeper.bury(p.observer.look(time.Now(), reply.Others))
+	if n := p.observer.unproven(); h.unproven.Swap(n) != n && h.config.StopWhenEmpty {
+		h.wakeServers()
+	}
 	if reply.Switches != p.switches {
 		p.switches = reply.Switches
 		h.wakeServers()

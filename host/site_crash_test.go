@@ -49,6 +49,25 @@ func TestKilledWithMaxTriesOne(t *testing.T) {
 	})
 }
 
+// A host that stops when it is empty, alone on the store, works off what a killed one held, and then ends.
+func TestStopWhenEmptyAfterAKill(t *testing.T) {
+	onBoth(t, func(s *site) {
+		s.handle(func(context.Context, *pawl.Job, workArgs) error { return nil })
+		ids := s.put(work, 5)
+		victim := s.process("victim", "work", 5)
+		for range ids {
+			come(s, "a start", victim.events)
+		}
+		victim.kill()
+		config := s.config("heir", 5)
+		config.StopWhenEmpty = true
+		h := s.startOn(s.open(), config)
+		come(s, "the end of the host", h.ended)
+		s.ended(ids, pawl.JobDone, 2)
+		h.stop()
+	})
+}
+
 func (s *site) reserved() (n int) {
 	s.Helper()
 	queues, err := s.store.Queues(s.Context())
