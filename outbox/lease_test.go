@@ -10,6 +10,29 @@ import (
 	"github.com/pawljobs/pawl/outbox"
 )
 
+// slow is a store in which every call waits to be let go.
+type slow struct {
+	faulty
+	entered chan bool // gets a value from each call
+	leave   chan bool // to be closed
+}
+
+func newSlow(target store) *slow {
+	s := &slow{faulty: faulty{store: target}, entered: make(chan bool, 10), leave: make(chan bool)}
+	s.set(func([]pawl.NewJob) error {
+		s.entered <- true
+		<-s.leave
+		return nil
+	})
+	return s
+}
+
+// attempts counts the messages that so many claims count of.
+func (b *business) attempts(t *testing.T, claims int) int {
+	t.Helper()
+	return b.number(t, `select count(*) from {t} where attempts = $1`, claims)
+}
+
 // Several dispatchers share the work; each message is claimed once.
 func TestSeveralDispatchers(t *testing.T) {
 	onEach(t, func(t *testing.T, b *business) {
@@ -45,23 +68,17 @@ func TestSeveralDispatchers(t *testing.T) {
 func TestLeaseThatRanOut(t *testing.T) {
 	onEach(t, func(t *testing.T, b *business) {
 		target := fileStore(t)
-		entered, leave := make(chan bool), make(chan bool)
-		slow := &faulty{store: target}
-		slow.set(func([]pawl.NewJob) error {
-			entered <- true
-			<-leave
-			return nil
-		})
+		slow := newSlow(target)
 		jobs := newJobs(t, 3)
 		b.write(t, jobs...)
 		late := b.dispatcher(t, target, nil, slow)
 		stop := start(t, late)
-		<-entered
+		<-slow.entered
 		b.expire(t)
 		start(t, b.dispatcher(t, target, nil, target))
 		b.empty(t)
 		slow.set(nil)
-		close(leave)
+		close(slow.leave)
 		stop()
 		if n := b.number(t, `select count(*) from {t} where status = 2 and attempts = 2`); n != 3 {
 			t.Errorf("%d messages are marked, want 3", n)
@@ -74,21 +91,15 @@ func TestLeaseThatRanOut(t *testing.T) {
 func TestStopWhileHandingIn(t *testing.T) {
 	onEach(t, func(t *testing.T, b *business) {
 		target := fileStore(t)
-		entered, leave := make(chan bool, 10), make(chan bool)
-		slow := &faulty{store: target}
-		slow.set(func([]pawl.NewJob) error {
-			entered <- true
-			<-leave
-			return nil
-		})
+		slow := newSlow(target)
 		jobs := newJobs(t, 25)
 		b.write(t, jobs...)
 		stop := start(t, b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Batch = 10 }, slow))
-		<-entered
+		<-slow.entered
 		ended := make(chan bool)
 		go func() { stop(); close(ended) }()
 		time.Sleep(20 * time.Millisecond)
-		close(leave)
+		close(slow.leave)
 		<-ended
 		done := b.number(t, `select count(*) from {t} where status = 2`)
 		left := b.number(t, `select count(*) from {t} where status = 0 and attempts = 0`)
@@ -105,18 +116,12 @@ func TestStopWhileHandingIn(t *testing.T) {
 func TestClaimsStayApart(t *testing.T) {
 	onEach(t, func(t *testing.T, b *business) {
 		target := fileStore(t)
-		entered, leave := make(chan bool, 10), make(chan bool)
-		slow := &faulty{store: target}
-		slow.set(func([]pawl.NewJob) error {
-			entered <- true
-			<-leave
-			return nil
-		})
+		slow := newSlow(target)
 		jobs := newJobs(t, 10)
 		b.write(t, jobs...)
 		b.exec(t, `update {t} set locked_until = {now} + {hour} where seq = (select min(seq) from {t})`)
 		stop := start(t, b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Batch = 4 }, slow))
-		<-entered
+		<-slow.entered
 		until(t, "eight messages are claimed", func() bool { return b.number(t, `select count(*) from {l}`) == 2 })
 		b.exec(t, `update {t} set locked_until = {now} - {hour}`)
 		quick := &faulty{store: target}
@@ -129,11 +134,11 @@ func TestClaimsStayApart(t *testing.T) {
 		quick.mu.Unlock()
 		b.expire(t)
 		b.empty(t)
-		if once, twice := b.number(t, `select count(*) from {t} where attempts = 1`), b.number(t, `select count(*) from {t} where attempts = 2`); once != 2 || twice != 8 {
+		if once, twice := b.attempts(t, 1), b.attempts(t, 2); once != 2 || twice != 8 {
 			t.Errorf("%d messages were claimed once and %d twice, want 2 and 8", once, twice)
 		}
 		slow.set(nil)
-		close(leave)
+		close(slow.leave)
 		stop()
 		if n := b.number(t, `select count(*) from {l}`); n != 0 {
 			t.Errorf("%d claims are left", n)
@@ -151,7 +156,7 @@ func TestSuspectIsChargedAlone(t *testing.T) {
 select 'default', min(seq), max(seq), 'gone', {now} - {hour} from {t}`)
 		start(t, b.dispatcher(t, target, nil, target))
 		b.empty(t)
-		if others, suspect := b.number(t, `select count(*) from {t} where attempts = 2`), b.number(t, `select count(*) from {t} where attempts = 4`); others != 2 || suspect != 1 {
+		if others, suspect := b.attempts(t, 2), b.attempts(t, 4); others != 2 || suspect != 1 {
 			t.Errorf("%d others were charged and %d suspects not, want 2 and 1", others, suspect)
 		}
 	})
