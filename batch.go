@@ -40,22 +40,32 @@ func (k Kind[T]) EnqueueAfter(ctx context.Context, to Enqueuer, members []NewJob
 	if err != nil {
 		return Enqueued{}, err
 	}
-	jobs := make([]NewJob, 1, 1+len(members))
-	jobs[0], jobs[0].Opens = callback, true
-	if err := jobs[0].Check(); err != nil {
-		return Enqueued{}, fmt.Errorf("enqueue %s: %w", k.name, err)
-	}
-	for i, member := range members {
-		if err := member.join(callback.ID); err != nil {
-			return Enqueued{}, fmt.Errorf("member %d of %d: %w", i+1, len(members), err)
-		}
-		jobs = append(jobs, member)
+	jobs, err := NewBatch(callback, members)
+	if err != nil {
+		return Enqueued{}, err
 	}
 	results, err := to.Enqueue(ctx, jobs)
 	if err != nil {
 		return Enqueued{ID: callback.ID}, fmt.Errorf("enqueue %s %s after %d jobs: %w", k.name, callback.ID, len(members), err)
 	}
 	return results[0], nil
+}
+
+// NewBatch makes of a job the callback of a batch and of others its members. One Enqueue of what it returns, the callback first,
+// opens the batch: EnqueueAfter does so.
+func NewBatch(callback NewJob, members []NewJob) ([]NewJob, error) {
+	callback.Opens = true
+	if err := callback.Check(); err != nil {
+		return nil, fmt.Errorf("enqueue %s: %w", callback.Kind, err)
+	}
+	jobs := append(make([]NewJob, 0, 1+len(members)), callback)
+	for i, member := range members {
+		if err := member.join(callback.ID); err != nil {
+			return nil, fmt.Errorf("member %d of %d: %w", i+1, len(members), err)
+		}
+		jobs = append(jobs, member)
+	}
+	return jobs, nil
 }
 
 // join makes a job that was not stored yet a member.
@@ -69,8 +79,11 @@ func (j *NewJob) join(batch ID) error {
 	case !j.Batch.IsZero() && j.Batch != batch:
 		return &FieldError{"member", j.ID, "must not be in another batch"}
 	}
-	e.Batch = batch
-	j.Batch, j.Envelope = batch, e.Encode()
+	if e.Batch != batch { // else its bytes are kept
+		e.Batch = batch
+		j.Envelope = e.Encode()
+	}
+	j.Batch = batch
 	return nil
 }
 
@@ -92,6 +105,7 @@ func (j *NewJob) checkCallback() error {
 		{"run at", j.RunAt, !j.RunAt.IsZero()},
 		{"unique key", j.Unique.Key, j.Unique.Key != ""},
 		{"batch", j.Batch, !j.Batch.IsZero()},
+		{"letter", j.Letter, !j.Letter.IsZero()},
 	} {
 		if rule.broken {
 			return &FieldError{rule.field, rule.value, "must not be given for the job that follows a batch"}
@@ -122,10 +136,45 @@ type Batch struct {
 // Pending is how many members have not ended.
 func (b Batch) Pending() int { return b.Members - b.Done - b.Dead - b.Removed }
 
-// Batches tells how batches stand. Both SQL stores are one.
+// State tells whether members may still join.
+func (b Batch) State() BatchState {
+	if b.EndedAt.IsZero() {
+		return BatchIsOpen
+	}
+	return BatchHasEnded
+}
+
+// BatchState is where a batch is.
+type BatchState string
+
+const (
+	BatchIsOpen   BatchState = "open"  // members have not ended
+	BatchHasEnded BatchState = "ended" // all have, and the callback was enqueued, unless it was cancelled
+)
+
+// Batches tells how batches stand, for as long as they are open and for 24 hours after.
 type Batches interface {
-	// Batch returns one, for as long as it is open and for 24 hours after; else ErrNotFound.
+	// Batch returns one, or ErrNotFound.
 	Batch(ctx context.Context, id ID) (Batch, error)
+	// Batches lists them, the one that was opened last first.
+	Batches(ctx context.Context, filter BatchFilter, page Page) (BatchPage, error)
+	// BatchMembers lists those members of a batch that have not ended, by their ids; ErrNotFound where there is no such
+	// batch. Those that have ended are counted, and not listed.
+	BatchMembers(ctx context.Context, id ID, page Page) (JobPage, error)
+}
+
+// BatchFilter picks batches; zero fields match all.
+type BatchFilter struct {
+	State BatchState
+	Kind  string    // of the callback
+	Queue string    // the same
+	Since time.Time // opened at or after
+}
+
+// BatchPage is a part of a list of batches.
+type BatchPage struct {
+	Batches []Batch
+	Next    string // "" on the last page
 }
 
 // BatchEnded is the error for a job that comes too late. errors.Is(err, ErrBatchEnded) holds.

@@ -291,4 +291,5 @@ type Operator interface {
 	Limits
 	Operations
 	Schedules
+	Batches
 }

@@ -31,7 +31,7 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 	w.letters(1)
 	job := w.ask(api.RoleEnqueue, http.MethodPost, "/api/v1/jobs", `{"kind":"mail.v1","args":{},"delay_ms":60000}`)
 	jobID := job.object(t)["id"]
-	operationID := pawl.NewID()
+	operationID, batchID := pawl.NewID(), pawl.NewID()
 	asked := map[string]bool{}
 	for _, c := range []struct {
 		name, method, path, body string
@@ -50,6 +50,17 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		{"RunJobsNow", "POST", "/jobs/run-now", `{"ids":["` + fmt.Sprint(jobID) + `","` + pawl.NewID().String() + `"]}`, 200},
 		{"CancelJobs", "POST", "/jobs/cancel", `{"ids":["` + fmt.Sprint(jobID) + `"]}`, 200},
 		{"DeleteJobs", "POST", "/jobs/delete", `{"ids":["` + fmt.Sprint(jobID) + `"]}`, 200},
+		{"EnqueueBatch", "POST", "/batches", `{"id":"` + batchID.String() + `","kind":"album.v1","args":{},"members":[{"kind":"mail.v1","args":1},{"kind":"mail.v1","args":2}]}`, 201},
+		{"EnqueueBatch", "POST", "/batches", `{"id":"` + batchID.String() + `","kind":"album.v1","args":{}}`, 200},
+		{"EnqueueBatch", "POST", "/batches", `{"kind":"album.v1","args":{},"run_at":"2100-01-01T00:00:00Z"}`, 400},
+		{"Enqueue", "POST", "/jobs", `{"kind":"mail.v1","args":{},"batch":"` + batchID.String() + `"}`, 201},
+		{"Enqueue", "POST", "/jobs", `{"kind":"mail.v1","args":{},"batch":"` + pawl.NewID().String() + `"}`, 409},
+		{"Batches", "GET", "/batches?state=open&kind=album.v1", "", 200},
+		{"Batches", "GET", "/batches?state=odd", "", 400},
+		{"Batch", "GET", "/batches/" + batchID.String(), "", 200},
+		{"Batch", "GET", "/batches/" + pawl.NewID().String(), "", 404},
+		{"BatchMembers", "GET", "/batches/" + batchID.String() + "/members?limit=2", "", 200},
+		{"BatchMembers", "GET", "/batches/" + pawl.NewID().String() + "/members", "", 404},
 		{"Queues", "GET", "/queues", "", 200},
 		{"BusyQueues", "GET", "/busy-queues", "", 200},
 		{"QueueHeads", "GET", "/queue-heads", "", 200},
@@ -145,7 +156,7 @@ func TestAnswersFitTheirDescription(t *testing.T) {
 		}
 		asked[c.name] = true
 		w.fits(d, c.name, answer)
-		if text := string(answer.body); strings.Contains(text, `: conflict"`) || strings.Contains(text, `: redrive refused"`) {
+		if text := string(answer.body); strings.Contains(text, `: conflict"`) || strings.Contains(text, `: redrive refused"`) || strings.Contains(text, `: batch has ended"`) {
 			t.Errorf("%s: a text ends with the name of an error: %s", c.path, text)
 		}
 		if answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("X-Content-Type-Options") != "nosniff" {

@@ -188,7 +188,8 @@ func TestHidden(t *testing.T) {
 	if _, err := w.store.SettleAlerts(t.Context(), []pawl.AlertResult{{Row: tasks[0].Row, Token: tasks[0].Token, Error: "550 ada@example.org"}}); err != nil {
 		t.Fatal(err)
 	}
-	job := w.ask(api.RoleOperator, "POST", "/api/v1/jobs", `{"kind":"a","args":{"to":"ada@example.org"}}`).object(t)["id"]
+	batch := w.ask(api.RoleOperator, "POST", "/api/v1/batches", `{"kind":"b","args":{},"members":[{"kind":"a","args":{"to":"ada@example.org"}}]}`).object(t)
+	job := batch["members"].([]any)[0].(map[string]any)["id"]
 	claimed, err := w.store.Claim(t.Context(), pawl.ClaimRequest{Session: session, Queues: []string{"2-default"}, Kinds: []string{"a"}, Max: 1})
 	if err != nil || len(claimed.Jobs) != 1 {
 		t.Fatal(claimed, err)
@@ -207,6 +208,7 @@ func TestHidden(t *testing.T) {
 		"/schedules", "/schedules/nightly", "/audit?action=add",
 		"/dead", "/dead/" + ids[0].String() + "?payload=true", "/dead/" + ids[1].String(), "/groups", "/jobs", fmt.Sprintf("/jobs/%s?payload=true", job),
 		"/outboxes", "/outboxes/shop/messages", "/outboxes/shop/messages/" + shop.ids[1].String() + "?payload=true",
+		"/batches", fmt.Sprintf("/batches/%s/members", batch["id"]),
 		"/status", "/sinks", "/dead/" + more[0].String() + "/alerts", "/audit",
 	} {
 		answer := w.ask(api.RoleViewer, "GET", "/api/v1"+path, "")

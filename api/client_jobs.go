@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
@@ -28,9 +29,12 @@ func (c *Client) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueu
 		if err := job.Check(); err != nil {
 			return nil, err
 		}
-		if job.Opens || !job.Batch.IsZero() {
-			return nil, fmt.Errorf("a batch over the API: %w", pawl.ErrUnsupported)
-		}
+	}
+	switch first := slices.IndexFunc(jobs, func(job pawl.NewJob) bool { return job.Opens }); {
+	case first == 0:
+		return c.enqueueBatch(ctx, jobs)
+	case first > 0:
+		return nil, fmt.Errorf("over the API the job that opens a batch comes first: %w", pawl.ErrUnsupported)
 	}
 	if err := fewEnough("jobs", len(jobs)); err != nil {
 		return nil, err

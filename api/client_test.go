@@ -31,7 +31,7 @@ func (f failing) Jobs(context.Context, pawl.JobFilter, pawl.Page) (pawl.JobPage,
 
 var sentinels = []error{
 	pawl.ErrInvalid, pawl.ErrNotFound, pawl.ErrConflict, pawl.ErrAlreadyRedriven, pawl.ErrRedriveRefused, pawl.ErrConfirm, pawl.ErrUnsupported,
-	pawl.ErrFinished, pawl.ErrLeaseLost, pawl.ErrSessionLost, pawl.ErrBusy, pawl.ErrClosed, pawl.ErrSchema,
+	pawl.ErrFinished, pawl.ErrLeaseLost, pawl.ErrSessionLost, pawl.ErrBusy, pawl.ErrClosed, pawl.ErrSchema, pawl.ErrBatchEnded,
 }
 
 // What a store says comes out of the client as it went in, but for the name of an error at its end that the code says.
@@ -42,7 +42,7 @@ func TestErrorsPassThrough(t *testing.T) {
 		w := serve(t, base.store, failing{base.store, fmt.Errorf("list jobs: letter 7: %w", sentinel)})
 		_, err := w.dial(api.RoleOperator).Jobs(t.Context(), pawl.JobFilter{}, pawl.Page{})
 		want := "list jobs: letter 7: " + sentinel.Error()
-		if slices.Contains([]error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm}, sentinel) {
+		if slices.Contains([]error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm, pawl.ErrBatchEnded}, sentinel) {
 			want = "list jobs: letter 7" // the code says the rest
 		}
 		if err == nil || err.Error() != want {

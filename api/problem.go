@@ -35,6 +35,7 @@ var known = []struct {
 	{"confirmation_needed", http.StatusConflict, pawl.ErrConfirm},
 	{"already_redriven", http.StatusConflict, pawl.ErrAlreadyRedriven},
 	{"redrive_refused", http.StatusConflict, pawl.ErrRedriveRefused},
+	{"batch_ended", http.StatusConflict, pawl.ErrBatchEnded},
 	{"not_found", http.StatusNotFound, pawl.ErrNotFound},
 	{"conflict", http.StatusConflict, pawl.ErrConflict},
 	{codeInvalid, http.StatusBadRequest, pawl.ErrInvalid},
@@ -117,7 +118,7 @@ func asError(err error) *Error {
 
 // withoutEcho takes the name of an error off the end, where the code says it and the text before it has in better words.
 func withoutEcho(text string) string {
-	for _, echo := range []error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm} {
+	for _, echo := range []error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm, pawl.ErrBatchEnded} {
 		text = strings.TrimSuffix(text, ": "+echo.Error())
 	}
 	return text

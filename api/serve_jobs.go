@@ -37,7 +37,7 @@ func table() []served {
 		on(quietRoute, (*Handler).quietHost),
 		on(drainRoute, (*Handler).drainHost),
 		on(statusRoute, (*Handler).status),
-	}, slices.Concat(deadTable(), operationsTable(), schedulesTable(), outboxesTable())...)
+	}, slices.Concat(batchesTable(), deadTable(), operationsTable(), schedulesTable(), outboxesTable())...)
 }
 
 func (h *Handler) about(_ context.Context, c call, _ none) (about, error) {
@@ -127,13 +127,18 @@ func fewEnough(field string, n int) error {
 func (h *Handler) jobs(ctx context.Context, c call, in jobsQuery) (jobPage, error) {
 	filter := pawl.JobFilter{State: pawl.JobState(in.State), Kind: in.Kind, Queue: in.Queue, Since: in.Since}
 	page, err := h.store.Jobs(ctx, filter, in.page())
+	return c.jobs(page), err
+}
+
+// jobs are jobs as the token may see them.
+func (c call) jobs(page pawl.JobPage) jobPage {
 	out := jobPage{wire.Each(page.Jobs, wire.JobOf), wire.Text(page.Next)}
 	if c.hide {
 		for i := range out.Jobs {
 			out.Jobs[i].Progress = hidden(out.Jobs[i].Progress)
 		}
 	}
-	return out, err
+	return out
 }
 
 func (h *Handler) job(ctx context.Context, c call, in jobQuery) (jobDetail, error) {

@@ -54,6 +54,7 @@ func exitStatus(err error) int {
 		{pawl.ErrRedriveRefused, exitPrecondition},
 		{pawl.ErrConfirm, exitPrecondition},
 		{pawl.ErrSchema, exitPrecondition},
+		{pawl.ErrBatchEnded, exitPrecondition},
 		{errNotConfirmed, exitPrecondition},
 		{pawl.ErrInvalid, exitUsage},
 	} {

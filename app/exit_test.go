@@ -26,6 +26,7 @@ func TestExitStatus(t *testing.T) {
 		{pawl.ErrRedriveRefused, 5},
 		{pawl.ErrConfirm, 5},
 		{pawl.ErrSchema, 5},
+		{pawl.ErrBatchEnded, 5},
 		{errNotConfirmed, 5},
 		{withStatus(8, pawl.ErrSchema), 8},
 		{errors.Join(nil, fmt.Errorf("read letter: %w", pawl.ErrNotFound)), 3},

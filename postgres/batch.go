@@ -20,7 +20,7 @@ const (
 select * from unnest($1::uuid[], $2::int[], $3::int[], $4::bigint[], $5::bytea[]) on conflict (id) do nothing returning id`
 
 	// Until the commit of whoever adds members, nobody ends the batch; that they are counted is kept from nobody.
-	lockOpenBatches = `select id from {s}.batch where id = any($1::uuid[]) and ended_at is null order by id for key share`
+	lockOpenBatches = `select id from {s}.batch where id = any($1::uuid[]) and coalesce(ended_at, 'infinity') = 'infinity' order by id for key share` // which the index of open ones does not answer
 
 	noteMembers = `insert into {s}.tally (batch, members) select * from unnest($1::uuid[], $2::bigint[])`
 	noteEnds    = `insert into {s}.tally (batch, done, dead, removed) select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])`
@@ -52,9 +52,10 @@ returning b.id, ` + batchColumns + `, b.members, b.done, b.dead, b.removed`
 	batchColumns = `(select text from {s}.name where id = b.kind), (select text from {s}.name where id = b.queue), b.delay, b.created_at, b.ended_at, b.cancelled`
 
 	// With what was not counted yet.
-	selectBatch = `select b.id, ` + batchColumns + `, b.members + t.members, b.done + t.done, b.dead + t.dead, b.removed + t.removed
+	selectBatches = `select b.id, ` + batchColumns + `, b.members + t.members, b.done + t.done, b.dead + t.dead, b.removed + t.removed
 from {s}.batch b, lateral (select coalesce(sum(members), 0)::bigint as members, coalesce(sum(done), 0)::bigint as done,
-  coalesce(sum(dead), 0)::bigint as dead, coalesce(sum(removed), 0)::bigint as removed from {s}.tally where batch = b.id) t where b.id = $1`
+  coalesce(sum(dead), 0)::bigint as dead, coalesce(sum(removed), 0)::bigint as removed from {s}.tally where batch = b.id) t`
+	selectBatch   = selectBatches + ` where b.id = $1`
 	cancelBatches = `with found as materialized (select id, envelope from {s}.batch where id = any($1::uuid[]) and envelope is not null order by id for no key update)
 update {s}.batch b set cancelled = true, envelope = null from found f where b.id = f.id returning b.id, b.created_at, b.queue, b.kind, f.envelope`
 	anyTally     = `select exists (select 1 from {s}.tally where $1::bool or not held)`
@@ -258,22 +259,6 @@ func scanBatch(rows pgx.Rows) (b desk.BatchRow, err error) {
 		&b.Members, &b.Done, &b.Dead, &b.Removed)
 	b.Delay = time.Duration(delay) * time.Microsecond
 	return b, err
-}
-
-// Batch tells how a batch stands.
-func (s *Store) Batch(ctx context.Context, id pawl.ID) (batch pawl.Batch, err error) {
-	err = s.view(ctx, func(ctx context.Context, q querier) error {
-		row, found, err := selectOne(ctx, q, scanBatch, s.sql.selectBatch, idValue(id))
-		if err == nil && !found {
-			err = pawl.ErrNotFound
-		}
-		batch = row.Batch
-		return err
-	})
-	if err != nil {
-		return pawl.Batch{}, fmt.Errorf("batch %s: %w", id, err)
-	}
-	return batch, nil
 }
 
 // countIfAny counts batches where members have joined or ended.

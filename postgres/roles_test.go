@@ -215,6 +215,18 @@ func (b byRoles) ControlOperations(ctx context.Context, ids []pawl.ID, action pa
 	return b.operator.ControlOperations(ctx, ids, action, by)
 }
 
+func (b byRoles) Batch(ctx context.Context, id pawl.ID) (pawl.Batch, error) {
+	return b.viewer.Batch(ctx, id)
+}
+
+func (b byRoles) Batches(ctx context.Context, f pawl.BatchFilter, p pawl.Page) (pawl.BatchPage, error) {
+	return b.viewer.Batches(ctx, f, p)
+}
+
+func (b byRoles) BatchMembers(ctx context.Context, id pawl.ID, p pawl.Page) (pawl.JobPage, error) {
+	return b.viewer.BatchMembers(ctx, id, p)
+}
+
 func (b byRoles) Schedules(ctx context.Context, f pawl.ScheduleFilter, p pawl.Page) (pawl.SchedulePage, error) {
 	return b.viewer.Schedules(ctx, f, p)
 }
@@ -270,7 +282,7 @@ func TestConformanceByRoles(t *testing.T) {
 		Begin: func(t testing.TB, s storetest.Store) storetest.Tx { return begin(t, s.(byRoles).enqueuer) },
 		Only: []string{
 			"Enqueue", "Transaction", "Limits", "Settle", "History", "Death", "Moves", "Prune", "Erase", "Redrive", "Operations", "Controls",
-			"JobActs", "Batches", "Timetables",
+			"JobActs", "Batches", "Batch lists", "Timetables",
 		},
 	})
 }

@@ -18,6 +18,7 @@ type statements struct {
 	openBatches, lockOpenBatches, noteMembers, noteEnds       string
 	noteHeld, countMembers, lockOver, endBatches              string
 	selectBatch, anyTally, purgeBatches, cancelBatches        string
+	selectMembers                                             string
 	selectLetterJobs, selectHolders, holdKeys                 string
 	yieldKeys, removeKept, drawSeqs                           string
 	forgetAttempts, forgetVerdicts                            string
@@ -55,7 +56,7 @@ func newStatements(s schema) statements {
 		lookAgain: s.text(lookAgain), anyArrival: s.text(anyArrival), parkUnlined: s.text(parkUnlined), anyWaits: s.text(anyWaits),
 		openBatches: s.text(openBatches), lockOpenBatches: s.text(lockOpenBatches), noteMembers: s.text(noteMembers), noteEnds: s.text(noteEnds),
 		noteHeld: s.text(noteHeld), countMembers: s.text(countMembers), lockOver: s.text(lockOver), endBatches: s.text(endBatches),
-		selectBatch: s.text(selectBatch), anyTally: s.text(anyTally), purgeBatches: s.text(purgeBatches), cancelBatches: s.text(cancelBatches),
+		selectBatch: s.text(selectBatch), selectMembers: s.text(selectMembers), anyTally: s.text(anyTally), purgeBatches: s.text(purgeBatches), cancelBatches: s.text(cancelBatches),
 		selectLetterJobs: s.text(selectLetterJobs), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		yieldKeys: s.text(yieldKeys), removeKept: s.text(removeKept), drawSeqs: s.text(drawSeqs),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),

@@ -14,18 +14,18 @@ const (
 	insertBatch = `insert into pawl_batch (id, kind, queue, delay, created_at)
 select ?1, ?2, ?3, ?4, ?5 where not exists (select 1 from pawl_job where id = ?1) and not exists (select 1 from pawl_done where id = ?1)
 on conflict (id) do nothing`
-	insertBatchJob  = `insert into pawl_batch_job (batch, envelope) values (?1, ?2)`
-	selectOpenBatch = `select 1 from pawl_batch where id = ?1 and ended_at is null`
-	joinBatch       = `update pawl_batch set members = members + ?2 where id = ?1 and ended_at is null`
-	countEnds       = `update pawl_batch set done = done + ?2, dead = dead + ?3, removed = removed + ?4 where id = ?1`
-	countRemoved    = `select batch, count(*) from pawl_job where batch is not null and seq in ` + cleared + ` group by batch`
-	batchColumns    = `select b.id, b.kind, b.queue, b.delay, b.members, b.done, b.dead, b.removed, b.created_at, b.ended_at, b.cancelled, j.envelope
-from pawl_batch b left join pawl_batch_job j on j.batch = b.id where `
-	selectOver       = batchColumns + `b.ended_at is null and b.members = b.done + b.dead + b.removed order by b.id limit ?1`
+	insertBatchJob   = `insert into pawl_batch_job (batch, envelope) values (?1, ?2)`
+	selectOpenBatch  = `select 1 from pawl_batch where id = ?1 and ended_at is null`
+	joinBatch        = `update pawl_batch set members = members + ?2 where id = ?1 and ended_at is null`
+	countEnds        = `update pawl_batch set done = done + ?2, dead = dead + ?3, removed = removed + ?4 where id = ?1`
+	countRemoved     = `select batch, count(*) from pawl_job where +batch is not null and seq in ` + cleared + ` group by batch`
+	batchColumns     = `b.id, b.kind, b.queue, b.delay, b.members, b.done, b.dead, b.removed, b.created_at, b.ended_at, b.cancelled`
+	selectBatches    = `select ` + batchColumns + `, null from pawl_batch b`
+	selectOver       = `select ` + batchColumns + `, j.envelope from pawl_batch b left join pawl_batch_job j on j.batch = b.id where b.ended_at is null and b.members = b.done + b.dead + b.removed order by b.id limit ?1`
 	endBatch         = `update pawl_batch set ended_at = ?2 where id = ?1`
 	deleteBatchJob   = `delete from pawl_batch_job where batch = ?1`
 	takeBackBatchRow = `delete from pawl_batch where id = ?1`
-	selectBatch      = batchColumns + `b.id = ?1`
+	selectBatch      = selectBatches + ` where b.id = ?1`
 	cancelBatch      = `update pawl_batch set cancelled = 1 where id in (select batch from pawl_batch_job where batch = ?1)`
 	keepCallback     = `insert into pawl_done (id, kind, queue, state, attempt, enqueued_at, finished_at, envelope)
 select b.id, b.kind, b.queue, 'removed', 0, b.created_at, ?2, case when ?3 then j.envelope end
@@ -39,22 +39,6 @@ func scanBatch(rows *sql.Rows) (b desk.BatchRow, err error) {
 		(*timeColumn)(&b.CreatedAt), (*timeColumn)(&b.EndedAt), &b.Cancelled, &b.Envelope)
 	b.Delay = longMillis(delay)
 	return b, err
-}
-
-// Batch tells how a batch stands.
-func (s *Store) Batch(ctx context.Context, id pawl.ID) (batch pawl.Batch, err error) {
-	err = s.view(ctx, func(x execer) error {
-		row, found, err := selectOne(ctx, x, scanBatch, selectBatch, id[:])
-		if err == nil && !found {
-			err = pawl.ErrNotFound
-		}
-		batch = row.Batch
-		return err
-	})
-	if err != nil {
-		return pawl.Batch{}, fmt.Errorf("batch %s: %w", id, err)
-	}
-	return batch, nil
 }
 
 // openBatches refuses members that come too late, before anything is stored, and opens the batches of callbacks.

@@ -7,11 +7,13 @@ import (
 )
 
 func (f *Faulty) Batch(ctx context.Context, id pawl.ID) (pawl.Batch, error) {
-	return answer(ctx, f, "Batch", func() (pawl.Batch, error) {
-		batches, ok := f.store.(pawl.Batches)
-		if !ok {
-			return pawl.Batch{}, pawl.ErrUnsupported
-		}
-		return batches.Batch(ctx, id)
-	})
+	return ask(ctx, f, "Batch", func() (pawl.Batch, error) { return f.operator.Batch(ctx, id) })
+}
+
+func (f *Faulty) Batches(ctx context.Context, filter pawl.BatchFilter, page pawl.Page) (pawl.BatchPage, error) {
+	return ask(ctx, f, "Batches", func() (pawl.BatchPage, error) { return f.operator.Batches(ctx, filter, page) })
+}
+
+func (f *Faulty) BatchMembers(ctx context.Context, id pawl.ID, page pawl.Page) (pawl.JobPage, error) {
+	return ask(ctx, f, "BatchMembers", func() (pawl.JobPage, error) { return f.operator.BatchMembers(ctx, id, page) })
 }

@@ -16,7 +16,6 @@ type Store interface {
 	pawl.Operator
 	pawl.OperationWork
 	pawl.Declarations
-	pawl.Batches
 }
 
 // Options vary how a store is opened. The zero value is a store as its users get it.
@@ -76,6 +75,7 @@ func groups() []group {
 		{"Lines", linePromises()},
 		{"Limits", limitPromises()},
 		{"Batches", batchPromises()},
+		{"Batch lists", batchListPromises()},
 		{"Payload", payloadPromises()},
 		{"Claim", claimPromises()},
 		{"Order", orderPromises()},

@@ -35,3 +35,12 @@ func (r BatchRow) Callback() pawl.NewJob {
 	job.Delay = r.Delay
 	return job
 }
+
+// CheckBatches refuses a filter that asks for what no batch can have.
+func CheckBatches(f pawl.BatchFilter) error {
+	switch f.State {
+	case "", pawl.BatchIsOpen, pawl.BatchHasEnded:
+		return checkTexts([][2]string{{"kind", f.Kind}, {"queue", f.Queue}})
+	}
+	return &pawl.FieldError{Field: "state", Value: f.State, Rule: "must be open or ended"}
+}

@@ -27,6 +27,8 @@ const (
 	Operations List = 'o'
 	Items      List = 'i' // of an operation
 	Schedules  List = 's' // its cursors are names
+	Batches    List = 'b'
+	Members    List = 'm' // of a batch
 )
 
 // Cursor is the place of the last row of a page in its list's order. It names no row number, so rows that come and go

@@ -22,7 +22,6 @@ type Local interface {
 	pawl.Operator
 	pawl.OperationWork
 	pawl.Declarations
-	pawl.Batches
 	Close() error
 }
 
@@ -31,7 +30,6 @@ type Store struct {
 	pawl.Store
 	pawl.OperationWork
 	pawl.Declarations
-	pawl.Batches // the API does not serve them yet
 	pawl.Operator
 	Local  Local
 	client *api.Client
@@ -56,7 +54,7 @@ func New(t testing.TB, local Local) Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Store{local, local, local, local, client, local, client}
+	return Store{local, local, local, client, local, client}
 }
 
 // Close closes the local store.
@@ -64,9 +62,9 @@ func (s Store) Close() error { return s.Local.Close() }
 
 // Enqueue goes through the server, but for what only a broken client would send.
 func (s Store) Enqueue(ctx context.Context, jobs []pawl.NewJob) ([]pawl.Enqueued, error) {
-	for _, job := range jobs {
+	for i, job := range jobs {
 		envelope, err := pawl.DecodeEnvelope(job.Envelope)
-		if err != nil || job.Opens || !job.Batch.IsZero() || envelope.Check() != nil || envelope.Unique != job.Unique || len(jobs) > 1000 {
+		if err != nil || job.Opens && i > 0 || envelope.Check() != nil || envelope.Unique != job.Unique || len(jobs) > 1000 {
 			return s.Local.Enqueue(ctx, jobs)
 		}
 	}

@@ -32,6 +32,7 @@ type NewJob struct {
 	Limit         *Limit          `json:"limit,omitempty" doc:"what its kind states, for a server that has not heard of it from a host"`
 	Redrive       string          `json:"redrive,omitempty" doc:"who may run it again when it has died: any (the default), one-by-one or never"`
 	StartsOff     bool            `json:"starts_off,omitempty" doc:"it runs only while its kind is switched on"`
+	Batch         Ref             `json:"batch,omitzero" doc:"the batch that it joins, while that is open"`
 	Envelope      []byte          `json:"envelope_base64,omitempty" doc:"the job as a Go client has made it; then nothing else but delay_ms, run_at, limit and letter_id is given"`
 	LetterID      Ref             `json:"letter_id,omitzero" doc:"the dead letter that it runs again; for operators"`
 }
@@ -119,6 +120,9 @@ func (j NewJob) options(policy *pawl.Policy) ([]pawl.Option, error) {
 	add(&options, j.CorrelationID, pawl.CorrelationID)
 	add(&options, j.OrderingKey, pawl.OrderingKey)
 	add(&options, j.LimitKey, pawl.LimitKey)
+	if batch := pawl.ID(j.Batch); !batch.IsZero() {
+		options = append(options, pawl.InBatch(batch))
+	}
 	switch {
 	case j.BackoffMS != nil && j.Jitter != nil:
 		policy.Backoff, policy.Jitter = Each(j.BackoffMS, Span), *j.Jitter
