@@ -229,6 +229,8 @@ type KindSwitch struct {
 	Kind  string
 	On    bool
 	Until time.Time // zero: no end
+	// For, unless 0, states the end in place of Until, from the store's now. Controls.Switches tells Until.
+	For time.Duration
 	Setting
 }
 
@@ -236,7 +238,8 @@ type KindSwitch struct {
 type QueuePause struct {
 	Queue  string
 	Paused bool
-	Until  time.Time // zero: no end
+	Until  time.Time     // zero: no end
+	For    time.Duration // as of a KindSwitch
 	Setting
 }
 

@@ -148,12 +148,12 @@ func (c *Client) SwitchKind(ctx context.Context, s pawl.KindSwitch, by pawl.By) 
 		err = desk.CheckName("kind", s.Kind)
 	}
 	if err == nil {
-		err = desk.CheckUntil(s.Until)
+		err = desk.CheckEnd(s.Until, s.For)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = send(ctx, c, switchRoute, switching{s.Kind, &s.On, wire.Stamp(s.Until), act})
+	_, err = send(ctx, c, switchRoute, switching{s.Kind, &s.On, wire.Stamp(s.Until), wire.Millis(s.For), act})
 	return err
 }
 
@@ -177,12 +177,12 @@ func (c *Client) PauseQueue(ctx context.Context, p pawl.QueuePause, by pawl.By) 
 		err = desk.CheckName("queue", p.Queue)
 	}
 	if err == nil {
-		err = desk.CheckUntil(p.Until)
+		err = desk.CheckEnd(p.Until, p.For)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = send(ctx, c, pauseRoute, pausing{p.Queue, &p.Paused, wire.Stamp(p.Until), act})
+	_, err = send(ctx, c, pauseRoute, pausing{p.Queue, &p.Paused, wire.Stamp(p.Until), wire.Millis(p.For), act})
 	return err
 }
 

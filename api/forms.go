@@ -121,6 +121,7 @@ type pausing struct {
 	Queue  string     `path:"queue" json:"-" doc:"its name"`
 	Paused *bool      `json:"paused" doc:"true stops the claims, false resumes them"`
 	Until  wire.Stamp `json:"until,omitzero" doc:"when it is resumed by itself; absent: never"`
+	ForMS  int64      `json:"for_ms,omitempty" doc:"how long after now, by the store's clock, it is resumed by itself; not with until"`
 	acting
 }
 
@@ -128,6 +129,7 @@ type switching struct {
 	Kind  string     `path:"kind" json:"-" doc:"its name"`
 	On    *bool      `json:"on" doc:"true lets its jobs run, false keeps them waiting"`
 	Until wire.Stamp `json:"until,omitzero" doc:"when the switch falls back by itself; absent: never"`
+	ForMS int64      `json:"for_ms,omitempty" doc:"how long after now, by the store's clock, the switch falls back by itself; not with until"`
 	acting
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	"github.com/pawljobs/pawl/internal/desk"
 	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 )
@@ -233,16 +234,30 @@ func (h *Handler) pauseQueue(ctx context.Context, c call, in pausing) (queuePaus
 	if in.Paused == nil {
 		return queuePause{}, &pawl.FieldError{Field: "paused", Value: "", Rule: "must be given"}
 	}
-	pause := pawl.QueuePause{Queue: in.Queue, Paused: *in.Paused, Until: time.Time(in.Until)}
-	return wire.QueuePauseOf(pause), h.store.PauseQueue(ctx, pause, c.by(in.acting))
+	pause := pawl.QueuePause{Queue: in.Queue, Paused: *in.Paused, Until: time.Time(in.Until), For: wire.Span(in.ForMS)}
+	err := h.store.PauseQueue(ctx, pause, c.by(in.acting))
+	if err == nil && pause.For > 0 {
+		pause.Until, err = h.endOf(ctx, desk.OfQueue, in.Queue)
+	}
+	return wire.QueuePauseOf(pause), err
 }
 
 func (h *Handler) switchKind(ctx context.Context, c call, in switching) (kindSwitch, error) {
 	if in.On == nil {
 		return kindSwitch{}, &pawl.FieldError{Field: "on", Value: "", Rule: "must be given"}
 	}
-	set := pawl.KindSwitch{Kind: in.Kind, On: *in.On, Until: time.Time(in.Until)}
-	return wire.KindSwitchOf(set), h.store.SwitchKind(ctx, set, c.by(in.acting))
+	set := pawl.KindSwitch{Kind: in.Kind, On: *in.On, Until: time.Time(in.Until), For: wire.Span(in.ForMS)}
+	err := h.store.SwitchKind(ctx, set, c.by(in.acting))
+	if err == nil && set.For > 0 {
+		set.Until, err = h.endOf(ctx, desk.OfKind, in.Kind)
+	}
+	return wire.KindSwitchOf(set), err
+}
+
+// endOf is the end that the store has made of a time from its now.
+func (h *Handler) endOf(ctx context.Context, what, name string) (time.Time, error) {
+	set, err := h.store.Switches(ctx)
+	return desk.EndOf(set, what, name), err
 }
 
 func (h *Handler) resetKind(ctx context.Context, c call, in kindAct) (none, error) {

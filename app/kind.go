@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	controls "github.com/pawljobs/pawl/internal/desk"
 	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -151,8 +152,11 @@ func (p *program) kindSwitch(on bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		change := pawl.KindSwitch{Kind: args[0], On: on, Until: after(span)}
+		change := pawl.KindSwitch{Kind: args[0], On: on, For: span}
 		if err := s.SwitchKind(ctx, change, by); err != nil {
+			return err
+		}
+		if change.Until, err = endOf(ctx, s, controls.OfKind, args[0], span); err != nil {
 			return err
 		}
 		if p.json {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawljobs/pawl"
+	controls "github.com/pawljobs/pawl/internal/desk"
 	"github.com/pawljobs/pawl/internal/wire"
 	"github.com/pawljobs/pawl/ops"
 	"github.com/spf13/cobra"
@@ -136,8 +137,11 @@ func (p *program) queuePause(pause bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		change := pawl.QueuePause{Queue: args[0], Paused: pause, Until: after(span)}
+		change := pawl.QueuePause{Queue: args[0], Paused: pause, For: span}
 		if err := s.PauseQueue(ctx, change, by); err != nil {
+			return err
+		}
+		if change.Until, err = endOf(ctx, s, controls.OfQueue, args[0], span); err != nil {
 			return err
 		}
 		switch {
@@ -155,12 +159,13 @@ func (p *program) queuePause(pause bool) *cobra.Command {
 	return command
 }
 
-// after is the time a span from now; none for no span.
-func after(span time.Duration) time.Time {
+// endOf asks the store when what was just set for a span ends, since it counts by its own clock; never for no span.
+func endOf(ctx context.Context, s store, what, name string, span time.Duration) (time.Time, error) {
 	if span <= 0 {
-		return time.Time{}
+		return time.Time{}, nil
 	}
-	return time.Now().Add(span)
+	set, err := s.Switches(ctx)
+	return controls.EndOf(set, what, name), err
 }
 
 func untilText(until time.Time) string {

@@ -34,13 +34,13 @@ where (w.what = 'kind' or w.value) and (w.until is null or w.until > now()) orde
 
 // SwitchKind sets a kind's switch.
 func (s *Store) SwitchKind(ctx context.Context, k pawl.KindSwitch, by pawl.By) error {
-	c := desk.Control{What: desk.OfKind, Name: k.Kind, On: k.On, Until: k.Until}
+	c := desk.Control{What: desk.OfKind, Name: k.Kind, On: k.On, Until: k.Until, For: k.For}
 	return s.control(ctx, c, pawl.ActionSwitch, by)
 }
 
 // PauseQueue stops or resumes the claims from a queue.
 func (s *Store) PauseQueue(ctx context.Context, p pawl.QueuePause, by pawl.By) error {
-	c := desk.Control{What: desk.OfQueue, Name: p.Queue, On: p.Paused, Until: p.Until}
+	c := desk.Control{What: desk.OfQueue, Name: p.Queue, On: p.Paused, Until: p.Until, For: p.For}
 	return s.control(ctx, c, pawl.ActionPause, by)
 }
 
@@ -95,7 +95,7 @@ func (s *Store) control(ctx context.Context, c desk.Control, action pawl.Action,
 	if err := desk.CheckName(c.What, c.Name); err != nil {
 		return err
 	}
-	if err := desk.CheckUntil(c.Until); err != nil {
+	if err := desk.CheckEnd(c.Until, c.For); err != nil {
 		return err
 	}
 	kinds, queues := []string{c.Name}, []string(nil)
@@ -121,6 +121,11 @@ func (s *Store) writeControl(ctx context.Context, tx pgx.Tx, c desk.Control, act
 	from := desk.NotSet
 	if found {
 		from = before.State()
+	}
+	if c.For > 0 {
+		if err := tx.QueryRow(ctx, `select now() + $1::interval`, c.For).Scan(&c.Until); err != nil {
+			return fmt.Errorf("read the clock: %w", err)
+		}
 	}
 	if _, err := tx.Exec(ctx, s.sql.desk.upsertSwitch, c.What, s.names.of([]string{c.Name})[0], c.On, timeValue(c.Until)); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/desk"
@@ -11,12 +12,12 @@ import (
 
 // SwitchKind sets a kind's switch.
 func (s *Store) SwitchKind(ctx context.Context, k pawl.KindSwitch, by pawl.By) error {
-	return s.setSwitch(ctx, desk.Control{What: desk.OfKind, Name: k.Kind, On: k.On, Until: k.Until}, pawl.ActionSwitch, by)
+	return s.setSwitch(ctx, desk.Control{What: desk.OfKind, Name: k.Kind, On: k.On, Until: k.Until, For: k.For}, pawl.ActionSwitch, by)
 }
 
 // PauseQueue stops or resumes the claims from a queue.
 func (s *Store) PauseQueue(ctx context.Context, p pawl.QueuePause, by pawl.By) error {
-	return s.setSwitch(ctx, desk.Control{What: desk.OfQueue, Name: p.Queue, On: p.Paused, Until: p.Until}, pawl.ActionPause, by)
+	return s.setSwitch(ctx, desk.Control{What: desk.OfQueue, Name: p.Queue, On: p.Paused, Until: p.Until, For: p.For}, pawl.ActionPause, by)
 }
 
 // ResetKind takes a kind's switch away.
@@ -81,7 +82,7 @@ func (s *Store) setSwitch(ctx context.Context, c desk.Control, action pawl.Actio
 	if err := desk.CheckName(c.What, c.Name); err != nil {
 		return err
 	}
-	if err := desk.CheckUntil(c.Until); err != nil {
+	if err := desk.CheckEnd(c.Until, c.For); err != nil {
 		return err
 	}
 	err := s.write(ctx, func(ctx context.Context, w *writer) error {
@@ -102,6 +103,9 @@ func writeSwitch(ctx context.Context, x execer, c desk.Control, action pawl.Acti
 	from := desk.NotSet
 	if found {
 		from = before.State()
+	}
+	if c.For > 0 {
+		c.Until = time.UnixMilli(at).Add(c.For)
 	}
 	_, err = x.ExecContext(ctx, `
 		insert into pawl_switch (what, name, value, until) values (?, ?, ?, ?)

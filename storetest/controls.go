@@ -14,6 +14,7 @@ func controlPromises() []promise {
 		{name: "a kind that starts off waits until it is switched on", check: startsOff},
 		{name: "a misspelt name switches nothing on", check: misspelt},
 		{name: "a switch counts until its end", check: switchEnds},
+		{name: "an end may be stated from the store's now", check: switchedFor},
 		{name: "a kind that starts off is off again when its switch has ended", check: startsOffEnds},
 		{name: "a paused queue waits, and is resumed", check: pauses},
 		{name: "a pause counts until its end", check: pauseEnds},
@@ -188,12 +189,38 @@ func switchesListed(f *fixture) {
 		}},
 	})
 	for _, late := range []time.Time{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<60, 0)} {
+		f.fails("a switch with two ends", f.store.SwitchKind(f.ctx, pawl.KindSwitch{Kind: "a.v1", Until: time.Now().Add(time.Hour), For: time.Hour}, operator("test")), pawl.ErrInvalid)
+		f.fails("a pause that has ended before", f.store.PauseQueue(f.ctx, pawl.QueuePause{Queue: "q", Paused: true, For: -time.Hour}, operator("test")), pawl.ErrInvalid)
 		f.fails("a switch without a last day", f.store.SwitchKind(f.ctx, pawl.KindSwitch{Kind: "a.v1", Until: late}, operator("test")), pawl.ErrInvalid)
 		f.fails("a pause without a last day", f.store.PauseQueue(f.ctx, pawl.QueuePause{Queue: "q", Paused: true, Until: late}, operator("test")), pawl.ErrInvalid)
 	}
 	f.pass(2 * time.Hour)
 	a.At = at("kind a.v1", pawl.ActionSwitch)
 	f.equal("switches past their end", list(), pawl.Switches{Kinds: []pawl.KindSwitch{a}})
+}
+
+// An end that is stated as a time from now is counted from the store's.
+func switchedFor(f *fixture) {
+	f.ok("turn", f.store.SwitchKind(f.ctx, pawl.KindSwitch{Kind: "a.v1", For: time.Hour}, operator("bank is down")))
+	f.ok("pause", f.store.PauseQueue(f.ctx, pawl.QueuePause{Queue: "q", Paused: true, For: 30 * time.Minute}, operator("wait")))
+	set := func() pawl.Switches {
+		f.Helper()
+		s, err := f.store.Switches(f.ctx)
+		f.ok("switches", err)
+		return s
+	}
+	s := set()
+	f.equal("set", []int{len(s.Kinds), len(s.Queues)}, []int{1, 1})
+	f.equal("end of the switch", s.Kinds[0].Until.Sub(s.Kinds[0].At).Round(time.Second), time.Hour)
+	f.equal("end of the pause", s.Queues[0].Until.Sub(s.Queues[0].At).Round(time.Second), 30*time.Minute)
+	f.equal("as a time from now", []time.Duration{s.Kinds[0].For, s.Queues[0].For}, []time.Duration{0, 0})
+	to := f.audit(pawl.AuditFilter{Subject: "kind a.v1"})[0].To
+	f.equal("the trail", to, "off until "+s.Kinds[0].Until.UTC().Format(time.RFC3339))
+	f.pass(31 * time.Minute)
+	s = set()
+	f.equal("after half an hour", []int{len(s.Kinds), len(s.Queues)}, []int{1, 0})
+	f.pass(30 * time.Minute)
+	f.equal("after an hour", set(), pawl.Switches{})
 }
 
 func (f *fixture) resetKind(kind string) {

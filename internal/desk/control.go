@@ -19,6 +19,7 @@ type Control struct {
 	Name  string
 	On    bool // a kind's: runs; a queue's: is paused
 	Until time.Time
+	For   time.Duration // in place of Until, until the store has added it to its now
 	pawl.Setting
 }
 
@@ -30,12 +31,36 @@ func NoSwitch(kind string) error {
 	return fmt.Errorf("kind %s: no switch is set: %w", kind, pawl.ErrNotFound)
 }
 
-// CheckUntil refuses an end that no JSON could tell of any more.
-func CheckUntil(until time.Time) error {
+// mostFor is how far from now an end is at most that is stated so.
+const mostFor = 10 * 365 * 24 * time.Hour
+
+// CheckEnd refuses an end that no JSON could tell of any more, and one that is stated twice.
+func CheckEnd(until time.Time, after time.Duration) error {
+	switch {
+	case after != 0 && !until.IsZero():
+		return &pawl.FieldError{Field: "for", Value: after, Rule: "must not be given with until"}
+	case after < 0 || after > mostFor:
+		return &pawl.FieldError{Field: "for", Value: after, Rule: "must be at least 0 and at most 10 years"}
+	}
 	if year := until.Year(); year < 0 || year > 9999 {
 		return &pawl.FieldError{Field: "until", Value: until, Rule: "must be a time before the year 10000"}
 	}
 	return nil
+}
+
+// EndOf is when a control ends that was just set for a while: the store that has added that to its now tells.
+func EndOf(s pawl.Switches, what, name string) (until time.Time) {
+	for _, k := range s.Kinds {
+		if what == OfKind && k.Kind == name {
+			until = k.Until
+		}
+	}
+	for _, q := range s.Queues {
+		if what == OfQueue && q.Queue == name {
+			until = q.Until
+		}
+	}
+	return until
 }
 
 // State is the control as the trail shows it.
