@@ -140,7 +140,7 @@ func TestOutboxOverTheNetwork(t *testing.T) {
 			return len(results), err
 		}},
 		{"off", func(b pawl.Outbox) (any, error) {
-			err := b.SwitchOff(t.Context(), pawl.By{Who: "ada", Why: "it moves"})
+			err := errors.Join(near.SwitchOn(t.Context()), b.SwitchOff(t.Context(), pawl.By{Who: "ada", Why: "it moves"}))
 			s, _ := near.Stats(t.Context())
 			return fmt.Sprint(s.Off, strings.HasPrefix(strings.Replace(s.Why, "the-admin/", "", 1), "it moves (ada, 2")), err
 		}},
@@ -148,7 +148,8 @@ func TestOutboxOverTheNetwork(t *testing.T) {
 			return nil, errors.Join(b.SwitchOff(t.Context(), pawl.By{Who: "ada"}), b.SwitchOff(t.Context(), pawl.By{Why: "it moves"}))
 		}},
 		{"on", func(b pawl.Outbox) (any, error) {
-			err := b.SwitchOn(t.Context())
+			before := near.SwitchOff(t.Context(), pawl.By{Who: "ada", Why: "it moves"})
+			err := errors.Join(before, b.SwitchOn(t.Context()))
 			s, _ := near.Stats(t.Context())
 			return s.Off, err
 		}},
