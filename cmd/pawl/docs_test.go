@@ -19,7 +19,7 @@ import (
 var notTyped = []string{
 	"go run ./cmd/pawl demo ", // has tests of its own
 	"make test ",
-	"curl https://pawl.example.org/", "-d '{\"id\": ", // a server of somebody's
+	"curl https://pawl.example.org/",                                                     // a server of somebody's
 	"pawl migrate up     --store postgres://", "pawl migrate grants --store postgres://", // principals of a database; app tests them
 	"pawl service ", // a service manager
 	"PAWL_TEST_DEPLOY=",
@@ -102,12 +102,19 @@ func commandsIn(t *testing.T, path string) (lines []string) {
 		t.Fatal(err)
 	}
 	for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
-		console := strings.HasPrefix(block[1], "$ ")
+		console, open := strings.HasPrefix(block[1], "$ "), false
 		for line := range strings.Lines(block[1]) {
 			command, prompted := strings.CutPrefix(strings.TrimSpace(line), "$ ")
-			if command != "" && prompted == console {
+			switch last := len(lines) - 1; {
+			case open: // it goes on from the line before
+				lines[last] += "\n" + command
+			case command != "" && prompted == console:
 				lines = append(lines, command)
+			default:
+				continue
 			}
+			last, _, _ := strings.Cut(lines[len(lines)-1], "  #")
+			open = strings.HasSuffix(last, `\`) || strings.Count(last, "'")%2 == 1
 		}
 	}
 	for _, line := range indented.FindAllStringSubmatch(string(text), -1) {
