@@ -98,7 +98,7 @@ func (h *Handler) enqueue(ctx context.Context, c call, in enqueuing) (out enqueu
 	}
 	stored, err := h.store.Enqueue(ctx, jobs)
 	if err != nil {
-		return out, fmt.Errorf("enqueue: %w", err)
+		return out, err
 	}
 	for i, result := range stored {
 		out.Jobs = append(out.Jobs, wire.EnqueuedOf(jobs[i], result))

@@ -27,7 +27,7 @@ type naming func(ctx context.Context, s store) ([]string, error)
 // completions tells the shell's completion what may be typed: the names of queues, kinds, hosts and groups, and ids of letters.
 func (p *program) completions(root *cobra.Command) {
 	open, closed := letterNames(pawl.StatusDead), letterNames(pawl.StatusResolved, pawl.StatusDiscarded, pawl.StatusRedriven)
-	nouns := map[string]naming{"queue": queueNames, "kind": kindNames, "host": hostNames, "schedule": scheduleNames, "dead": letterNames()}
+	nouns := map[string]naming{"queue": queueNames, "kind": kindNames, "host": hostNames, "schedule": scheduleNames, "batch": batchNames, "dead": letterNames()}
 	verbs := map[string]naming{"redrive": open, "retry": open, "resolve": open, "discard": open, "reopen": closed}
 	for _, noun := range root.Commands() {
 		list := nouns[noun.Name()]

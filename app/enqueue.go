@@ -19,7 +19,7 @@ import (
 type newJob struct {
 	args       string
 	queue      string
-	id         pawl.ID
+	id, batch  pawl.ID
 	delay      time.Duration
 	runAt      time.Time
 	maxTries   int
@@ -72,6 +72,7 @@ func (p *program) jobEnqueue() *cobra.Command {
 	flags.StringVar(&job.uniqueFor, "unique-for", "", "not within a period of a job with this key: `DURATION=KEY`")
 	flags.StringVar(&job.ordering, "ordering-key", "", "jobs with this `KEY` run one at a time, in the order of their enqueue")
 	flags.StringVar(&job.limit, "limit-key", "", "the `KEY` that its kind's limit per key counts by")
+	addFlag(flags, &job.batch, "batch", "ID", "join this batch, while it is open", pawl.ParseID)
 	addFlag(flags, &job.redrive, "redrive", "RULE", "who may redrive it when it has died: any, one-by-one or never", parseRule)
 	flags.BoolVar(&job.startsOff, "starts-off", false, "it runs only while its kind is switched on")
 	flags.BoolVar(&job.create, "create", false, "make the store where it is not there; pawl.db in the current folder needs no leave")
@@ -111,6 +112,7 @@ func (j newJob) options(changed func(flag string) bool) ([]pawl.Option, error) {
 	add("retry-for", func() pawl.Option { return pawl.RetryFor(j.retryFor) })
 	add("retry-until", func() pawl.Option { return pawl.RetryUntil(j.retryUntil) })
 	add("correlation-id", func() pawl.Option { return pawl.CorrelationID(j.correlation) })
+	add("batch", func() pawl.Option { return pawl.InBatch(j.batch) })
 	add("ordering-key", func() pawl.Option { return pawl.OrderingKey(j.ordering) })
 	add("limit-key", func() pawl.Option { return pawl.LimitKey(j.limit) })
 	add("tag", func() pawl.Option { return pawl.Tags(j.tags...) })
@@ -155,7 +157,7 @@ func (p *program) enqueue(ctx context.Context, kind string, j newJob, changed fu
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	results, err := s.Enqueue(ctx, []pawl.NewJob{made})
-	if errors.Is(err, pawl.ErrConflict) || errors.Is(err, pawl.ErrInvalid) {
+	if errors.Is(err, pawl.ErrConflict) || errors.Is(err, pawl.ErrInvalid) || errors.Is(err, pawl.ErrBatchEnded) {
 		return fmt.Errorf("enqueue %s: %w", kind, err)
 	}
 	if err != nil {

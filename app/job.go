@@ -149,9 +149,9 @@ func (p *program) showJob(j pawl.JobView, heldUp string, payload bool) {
 	out.field("Progress", j.Progress)
 	out.field("Letter", j.Letter.String())
 	if e, err := pawl.DecodeEnvelope(j.Envelope); err == nil {
-		out.field("Batch", e.Batch.String())
+		out.field("Member of", batchOf(e.Batch))
 		if after := e.After; !after.Batch.IsZero() {
-			out.field("Follows", fmt.Sprintf("batch %s: %d done, %d dead, %d removed", after.Batch, after.Done, after.Dead, after.Removed))
+			out.field("Follows", fmt.Sprintf("%s: %d done, %d dead, %d removed", batchOf(after.Batch), after.Done, after.Dead, after.Removed))
 		}
 	}
 	out.attempts(j.History)
@@ -170,4 +170,11 @@ func (p *program) showJob(j pawl.JobView, heldUp string, payload bool) {
 		out.line(out.style(styleBold, "Next"))
 		out.line("    ", step("why it died:", "%s dead show %s", p.invocation(), j.Letter))
 	}
+}
+
+func batchOf(id pawl.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return "batch " + id.String()
 }

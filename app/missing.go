@@ -29,6 +29,9 @@ func (p *program) namesake(ctx context.Context, s store, id pawl.ID) string {
 		}
 		return fmt.Sprintf("there is a job of this id: %s job show %s", p.invocation(), id)
 	}
+	if batch, err := s.Batch(ctx, id); err == nil && batch.State() == pawl.BatchIsOpen {
+		return fmt.Sprintf("a job of this id follows a batch that is open: %s batch show %s", p.invocation(), id)
+	}
 	if _, err := s.Letter(ctx, id); err == nil {
 		return fmt.Sprintf("there is a dead letter of this id: %s dead show %s", p.invocation(), id)
 	}

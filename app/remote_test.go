@@ -182,12 +182,18 @@ func TestFarAsNear(t *testing.T) {
 		{"audit", "list", "--action", "resolve"},
 		{"audit", "list", "--subject", "\x00"},
 	} {
-		nearOut, nearTalk, nearCode := f.pawl(api.RoleAdmin, f.local, args...)
-		farOut, farTalk, farCode := f.pawl(api.RoleAdmin, f.server.URL, args...)
-		farOut, farTalk = strings.ReplaceAll(farOut, f.server.URL, f.local), strings.ReplaceAll(farTalk, f.server.URL, f.local)
-		if mask(farOut) != mask(nearOut) || mask(farTalk) != mask(nearTalk) || farCode != nearCode {
-			t.Errorf("pawl %.80s\nfar:  %d\n%.2000s%.2000s\nnear: %d\n%.2000s%.2000s", strings.Join(args, " "), farCode, farOut, farTalk, nearCode, nearOut, nearTalk)
-		}
+		f.alike(args...)
+	}
+}
+
+// alike runs a command over the network and beside the store.
+func (f far) alike(args ...string) {
+	f.Helper()
+	nearOut, nearTalk, nearCode := f.pawl(api.RoleAdmin, f.local, args...)
+	farOut, farTalk, farCode := f.pawl(api.RoleAdmin, f.server.URL, args...)
+	farOut, farTalk = strings.ReplaceAll(farOut, f.server.URL, f.local), strings.ReplaceAll(farTalk, f.server.URL, f.local)
+	if mask(farOut) != mask(nearOut) || mask(farTalk) != mask(nearTalk) || farCode != nearCode {
+		f.Errorf("pawl %.80s\nfar:  %d\n%.2000s%.2000s\nnear: %d\n%.2000s%.2000s", strings.Join(args, " "), farCode, farOut, farTalk, nearCode, nearOut, nearTalk)
 	}
 }
 

@@ -129,7 +129,7 @@ func oneLine(err error) string {
 
 // withoutEcho takes the name of an error off where the text before it has said it in other words.
 func withoutEcho(line string) string {
-	for _, echo := range []error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm, pawl.ErrSchema} {
+	for _, echo := range []error{pawl.ErrConflict, pawl.ErrRedriveRefused, pawl.ErrConfirm, pawl.ErrSchema, pawl.ErrBatchEnded} {
 		if text, found := strings.CutSuffix(line, ": "+echo.Error()); found {
 			return text
 		}
@@ -189,7 +189,7 @@ func (p *program) root() *cobra.Command {
 		&cobra.Group{ID: groupWrappers, Title: "For people who come from tools with such commands (exit status 0 or 1):"},
 	)
 	for _, command := range []*cobra.Command{
-		p.statusCommand(), p.doctorCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.queueCommand(), p.kindCommand(), p.scheduleCommand(), p.hostCommand(),
+		p.statusCommand(), p.doctorCommand(), p.deadCommand(), p.opCommand(), p.jobCommand(), p.batchCommand(), p.queueCommand(), p.kindCommand(), p.scheduleCommand(), p.hostCommand(),
 		p.outboxCommand(), p.alertsCommand(), p.auditCommand(), p.migrateCommand(), p.tokenCommand(), p.configCommand(), p.serveCommand(), p.workCommand(), p.serviceCommand(), p.versionCommand(),
 	} {
 		command.GroupID = groupNouns
@@ -209,7 +209,7 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-var ownName = regexp.MustCompile(`\bpawl (operates|alerts|audit|config|dead|doctor|host|job|kind|migrate|op|outbox|queue|schedule|serve|service|status|token|work)\b`)
+var ownName = regexp.MustCompile(`\bpawl (operates|alerts|audit|batch|config|dead|doctor|host|job|kind|migrate|op|outbox|queue|schedule|serve|service|status|token|work)\b`)
 
 var quotedName = regexp.MustCompile("`pawl ([a-z])")
 

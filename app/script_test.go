@@ -12,12 +12,13 @@ import (
 )
 
 // The scripts run the program as people do. Beside pawl they have pawltty, which takes its streams for a terminal,
-// mkbox, which stands for a business, and mkdead, finish, live and retire, which stand for hosts.
+// mkbox and mkbatch, which stand for a business, and mkdead, finish, live and retire, which stand for hosts.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"pawl":    func() { Main(pawl.NewMux(), Options{}) },
 		"pawltty": pawltty,
 		"mkdead":  mkdead,
+		"mkbatch": mkbatch,
 		"mkbox":   mkbox,
 		"finish":  finish,
 		"live":    liveHost,

@@ -22,6 +22,16 @@ type Batch struct {
 	EndedAt   Stamp           `json:"ended_at" doc:"when all members had ended, and the job that follows was enqueued"`
 }
 
+// BatchDetail is a batch with where its members are, and the job that follows.
+type BatchDetail struct {
+	Batch
+	Counted   int  `json:"counted" doc:"members that have not ended and were looked at: at most 1,000"`
+	Waiting   int  `json:"waiting" doc:"of those counted"`
+	Scheduled int  `json:"scheduled" doc:"of those counted"`
+	Reserved  int  `json:"reserved" doc:"of those counted"`
+	Job       *Job `json:"job" doc:"that follows; null where it was not enqueued, or is not kept any more"`
+}
+
 // BatchOf is a batch's form.
 func BatchOf(b pawl.Batch) Batch {
 	return Batch{
