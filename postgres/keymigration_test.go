@@ -83,6 +83,10 @@ func checkOldKeys(t *testing.T, migrations []string) {
 	want["period"] = ended
 
 	store := openIn(t, server(t), postgres.Config{Schema: schema})
+	// A program of the release before is refused: this is what it does first with a unique key.
+	if _, err := conn.Exec(t.Context(), `insert into `+table(schema, "key_lock")+` (slot) values (1)`); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("a lock of the release before: %v", err)
+	}
 	var jobs []pawl.NewJob
 	for key := range want {
 		jobs = append(jobs, newJob(t, store, pawl.UniqueWhileUnfinished(key)))
