@@ -1,9 +1,7 @@
 package pawl_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/pawljobs/pawl"
@@ -58,29 +56,4 @@ func enqueueAfter(t *testing.T, kind pawl.Kind[mailArgs], to pawl.Enqueuer, memb
 	t.Helper()
 	_, err := kind.EnqueueAfter(t.Context(), to, members, mailArgs{})
 	return err
-}
-
-func ExampleKind_EnqueueAfter() {
-	type Photo struct{ ID int }
-	type Album struct{ ID int }
-	resize := pawl.NewKind[Photo]("photo.resize.v1", pawl.Policy{})
-	ready := pawl.NewKind[Album]("album.ready.v1", pawl.Policy{})
-	_ = func(ctx context.Context, to pawl.Enqueuer) error {
-		photos, err := resize.NewMany(ctx, to.Connection(), []Photo{{1}, {2}, {3}})
-		if err != nil {
-			return err
-		}
-		_, err = ready.EnqueueAfter(ctx, to, photos, Album{7})
-		return err
-	}
-	mux := pawl.NewMux()
-	pawl.Handle(mux, resize, func(ctx context.Context, p Photo) error { // it may add members to its own batch
-		_ = pawl.InBatch(pawl.FromContext(ctx).Batch)
-		return nil
-	})
-	pawl.Handle(mux, ready, func(ctx context.Context, a Album) error {
-		after := pawl.FromContext(ctx).After
-		fmt.Printf("album %d: %d photos, %d failed\n", a.ID, after.Done, after.Dead)
-		return nil
-	})
 }

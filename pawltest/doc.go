@@ -7,5 +7,7 @@
 //   - Drain runs what is ready, and what that enqueues in its turn, until nothing is, and returns when all of it is recorded.
 //   - DrainAll also waits for delays and retries. Inside [testing/synctest.Test] that takes no time: the clock of the
 //     SQLite store is virtual there too, so a job's four hours of retries are over in milliseconds.
+//   - EnqueuedAfter says which jobs follow batches that are open, and EnqueuedIn the members of one. Drain runs both; RunAfter
+//     runs what follows members that have ended in whatever way.
 //   - Run enqueues one job, runs it to its end, and says how it ended.
 package pawltest

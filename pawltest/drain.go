@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ type Store interface {
 	pawl.Store
 	pawl.Jobs
 	pawl.DeadLetters
+	pawl.Batches
 }
 
 // Report says what a Drain did.
@@ -47,16 +49,25 @@ func DrainAll(t testing.TB, store Store, mux *pawl.Mux) Report {
 // State, Attempt, History, and with JobDead the id of its Letter.
 func Run[T any](t testing.TB, store Store, mux *pawl.Mux, kind pawl.Kind[T], args T, options ...pawl.Option) pawl.JobView {
 	t.Helper()
-	enqueued, err := kind.Enqueue(t.Context(), store, args, options...)
+	job, err := kind.New(t.Context(), store.Connection(), args, options...)
+	if err != nil {
+		t.Fatalf("pawltest: enqueue: %v", err)
+	}
+	return run(t, store, mux, job)
+}
+
+func run(t testing.TB, store Store, mux *pawl.Mux, job pawl.NewJob) pawl.JobView {
+	t.Helper()
+	enqueued, err := store.Enqueue(t.Context(), []pawl.NewJob{job})
 	if err != nil {
 		t.Fatalf("pawltest: enqueue: %v", err)
 	}
 	DrainAll(t, store, mux)
-	job, err := store.Job(t.Context(), enqueued.ID)
+	view, err := store.Job(t.Context(), enqueued[0].ID)
 	if err != nil {
 		t.Fatalf("pawltest: %v", err)
 	}
-	return job
+	return view
 }
 
 func drain(t testing.TB, store Store, mux *pawl.Mux, all bool) (r Report) {
@@ -115,20 +126,59 @@ func (d draining) letters(ctx context.Context) (all []pawl.DeadLetter, err error
 	}
 }
 
-// work runs what is ready in the queues that there are, until nothing is.
+// work runs what is ready in the queues that there are, and what follows batches whose members have ended, until nothing is.
 func (d draining) work(ctx context.Context, r *Report) error {
-	for {
+	for held := time.Duration(0); ; {
 		views, err := d.store.Queues(ctx)
-		if err != nil || len(views) == 0 {
+		if err != nil {
 			return err
 		}
-		queues := make([]string, len(views))
-		for i, view := range views {
-			queues[i] = view.Name
-		}
-		begun, err := d.host(ctx, queues, r)
-		if err != nil || begun == 0 {
+		over, err := d.over(ctx)
+		if err != nil || len(views)+len(over) == 0 {
 			return err
+		}
+		queues := map[string]bool{}
+		for _, view := range views {
+			queues[view.Name] = true
+		}
+		for _, batch := range over { // that hosts end
+			queues[batch.Queue] = true
+		}
+		begun, err := d.host(ctx, slices.Sorted(maps.Keys(queues)), r)
+		switch {
+		case err != nil:
+			return err
+		case begun > 0:
+			held = 0
+		case len(over) == 0 || held > mostHeld:
+			return nil
+		default:
+			time.Sleep(pauseHeld)
+			held += pauseHeld
+		}
+	}
+}
+
+const (
+	// mostHeld is how long a Drain waits for a batch that could end: a transaction may be adding members.
+	mostHeld  = 2 * time.Second
+	pauseHeld = 10 * time.Millisecond
+)
+
+// over are the batches that are open though all their members have ended.
+func (d draining) over(ctx context.Context) (over []pawl.Batch, err error) {
+	for page := (pawl.Page{Limit: 1000}); ; {
+		found, err := d.store.Batches(ctx, pawl.BatchFilter{State: pawl.BatchIsOpen}, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, batch := range found.Batches {
+			if batch.Pending() == 0 {
+				over = append(over, batch)
+			}
+		}
+		if page.After = found.Next; found.Next == "" {
+			return over, nil
 		}
 	}
 }

@@ -58,3 +58,46 @@ func ExampleRun() {
 	run(testWelcome)
 	// Output: passed
 }
+
+type albumArgs struct {
+	Album int64 `json:"album"`
+}
+
+var (
+	resize     = pawl.NewKind[albumArgs]("photo.resize.v1", pawl.Policy{})
+	albumReady = pawl.NewKind[albumArgs]("album.ready.v1", pawl.Policy{})
+)
+
+// upload is what is tested: it opens a batch.
+func upload(ctx context.Context, to pawl.Enqueuer, album int64) error {
+	photos, err := resize.NewMany(ctx, to.Connection(), make([]albumArgs, 3))
+	if err == nil {
+		_, err = albumReady.EnqueueAfter(ctx, to, photos, albumArgs{Album: album})
+	}
+	return err
+}
+
+// A test of code that opens a batch, and of what follows it.
+func ExampleEnqueuedAfter() {
+	testUpload := func(t *testing.T) {
+		store, ready := pawltest.Open(t), pawl.BatchEnd{}
+		if err := upload(t.Context(), store, 7); err != nil {
+			t.Fatal(err)
+		}
+		batch := pawltest.EnqueuedAfter(t, store, albumReady)[0]
+		if photos := pawltest.EnqueuedIn(t, store, batch.ID, resize); batch.Args.Album != 7 || len(photos) != 3 {
+			t.Errorf("album %d has %d photos, want 7 and 3", batch.Args.Album, len(photos))
+		}
+		mux := pawl.NewMux()
+		pawl.Handle(mux, resize, func(context.Context, albumArgs) error { return nil })
+		pawl.Handle(mux, albumReady, func(ctx context.Context, args albumArgs) error {
+			ready = pawl.FromContext(ctx).After
+			return nil
+		})
+		if pawltest.Drain(t, store, mux); ready.Done != 3 {
+			t.Errorf("the album is ready with %d photos, want 3", ready.Done)
+		}
+	}
+	run(testUpload)
+	// Output: passed
+}

@@ -36,6 +36,16 @@ type Job[T any] struct {
 // source is what jobs are read from: the SQL stores and their transactions.
 type source interface {
 	LiveJobs(ctx context.Context, kind string) ([]pawl.JobView, error)
+	LiveCallbacks(ctx context.Context, kind string) ([]pawl.JobView, error)
+}
+
+func sourceOf(t testing.TB, in pawl.Enqueuer) source {
+	t.Helper()
+	from, ok := in.(source)
+	if !ok {
+		t.Fatalf("pawltest: the jobs of a %T cannot be read; ask a store, or its Tx", in)
+	}
+	return from
 }
 
 // Enqueued returns the jobs of a kind that have not ended, in the order of their enqueue. in is a store, or a store's
@@ -43,11 +53,13 @@ type source interface {
 // are not the kind's.
 func Enqueued[T any](t testing.TB, in pawl.Enqueuer, kind pawl.Kind[T]) []Job[T] {
 	t.Helper()
-	from, ok := in.(source)
-	if !ok {
-		t.Fatalf("pawltest: the jobs of a %T cannot be read; ask a store, or its Tx", in)
-	}
-	views, err := from.LiveJobs(t.Context(), kind.Name())
+	views, err := sourceOf(t, in).LiveJobs(t.Context(), kind.Name())
+	return jobsOf[T](t, views, err)
+}
+
+// jobsOf reads jobs, unless err says that they could not be.
+func jobsOf[T any](t testing.TB, views []pawl.JobView, err error) []Job[T] {
+	t.Helper()
 	if err != nil {
 		t.Fatalf("pawltest: %v", err)
 	}
