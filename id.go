@@ -15,11 +15,14 @@ type ID [16]byte
 // commits and can repeat an enqueue whose outcome it did not learn (see WithID).
 func NewID() ID { return id.New() }
 
-// ParseID reads the canonical 36 character form of an id.
+// ParseID reads the canonical 36 character form of an id. The zero ID is refused.
 func ParseID(s string) (ID, error) {
 	b, err := id.Parse(s)
-	if err != nil {
+	switch {
+	case err != nil:
 		return ID{}, &FieldError{Field: "id", Value: s, Rule: "must be a UUID such as 01890a5d-ac96-774b-bcce-b302099a8057"}
+	case ID(b).IsZero():
+		return ID{}, &FieldError{Field: "id", Value: s, Rule: "must not be all zeros, which name nothing"}
 	}
 	return b, nil
 }

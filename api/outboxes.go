@@ -36,7 +36,7 @@ var (
 	})
 	pauseOutboxRoute = to[pausingOutbox, none](route{
 		name: "PauseOutbox", method: http.MethodPut, path: "/outboxes/{outbox}/pause", needs: RoleOperator,
-		doc: "Stop all dispatchers of an outbox with their next claim, of every host, or let them go on. A pause needs a reason.",
+		doc: "Pause an outbox or let it go on, for all its dispatchers of every host with their next claim. A pause needs a reason.",
 	})
 	retryMessagesRoute = to[messagesAct, results](route{
 		name: "RetryMessages", method: http.MethodPost, path: "/outboxes/{outbox}/retry", needs: RoleOperator, repeats: true,

@@ -126,7 +126,7 @@ func TestOutboxesFromAfar(t *testing.T) {
 		code int
 		says string
 	}{
-		{f, api.RoleViewer, []string{"pause", "--reason", "it moves"}, exitDenied, "to stop all dispatchers of an outbox with their next claim it needs the role operator"},
+		{f, api.RoleViewer, []string{"pause", "--reason", "it moves"}, exitDenied, "to pause an outbox or let it go on it needs the role operator"},
 		{f, api.RoleViewer, []string{"redrive", "--failing"}, exitDenied, "it needs the role operator"},
 		{f, api.RoleEnqueue, []string{"list"}, exitDenied, "it needs the role viewer"},
 		{f, api.RoleOperator, []string{"purge", "--older", "1h"}, exitDenied, "it needs the role admin"},
