@@ -138,9 +138,7 @@ func Tags(tags ...string) Option {
 	return func(d *dispatch) { d.envelope.Tags = append(d.envelope.Tags, tags...) }
 }
 
-// Unique is a key under which at most one job may be in its scope, within one connection. A key has one holder. Where that one
-// leaves its scope before its end (it runs, or its period is over), the next job that asks for the key takes it, and the first one does
-// not get it back: when it waits again, it keeps nobody out.
+// Unique is a key under which at most one job may be in its scope, within one connection.
 type Unique struct {
 	Key    string
 	Scope  UniqueScope

@@ -77,7 +77,6 @@ func checkHostPlans(t *testing.T, s *Store) {
 	}{
 		"insert unique":      {slots.texts.insertUnique, []string{"job_key", "key_pkey", "job_pkey", "done_1_pkey"}},
 		"insert unique, now": {slots.texts.insertUniqueNow, []string{"job_key", "key_pkey", "job_pkey", "done_1_pkey"}},
-		"insert many unique": {slots.texts.insertUniqueMany, []string{"job_key", "key_pkey", "key_purge", "job_pkey", "done_1_pkey"}},
 		"insert unique, one": {slots.texts.insertUniqueOne, []string{"job_key", "key_pkey", "job_pkey", "done_1_pkey"}},
 		"refuse unique":      {slots.texts.refuseUnique, []string{"key_pkey", "job_key", "done_1_pkey"}},
 		"refuse unique, one": {slots.texts.refuseUniqueOne, []string{"key_pkey", "job_key", "done_1_pkey"}},

@@ -125,10 +125,6 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 	}
 	in.hopeful = time.Now().UnixNano() > s.repeats.Load() && (in.swift || !in.keyed)
 	err := insert()
-	if violates(err, "job_key") { // by another who had not committed when it was looked
-		in.raced = true
-		err = insert()
-	}
 	if in.hopeful && (state(err) == uniqueViolation || state(err) == divisionByZero) {
 		s.repeats.Store(time.Now().Add(repeatsLast).UnixNano())
 		in.hopeful = false

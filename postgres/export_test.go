@@ -26,9 +26,6 @@ func (s *Store) Setting(ctx context.Context, name string) (value string, err err
 	})
 }
 
-// ExpectsRepeats reports whether ids that are there already are expected among those that are enqueued, which costs.
-func (s *Store) ExpectsRepeats() bool { return time.Now().UnixNano() <= s.repeats.Load() }
-
 // BlockOf are the keys by which a claim keeps others away from a block of a queue, at the size with which it begins.
 func BlockOf(schema string, queue, block int) string {
 	s, err := newSchema(schema)

@@ -35,12 +35,6 @@ func state(err error) string {
 	return ""
 }
 
-// violates reports that a unique index refused a row.
-func violates(err error, index string) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) && e.Code == uniqueViolation && e.ConstraintName == index
-}
-
 // connectError is a failure to connect, in one line: pgx has one for each address and once more for each way to try it.
 type connectError struct{ err error }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -85,7 +86,6 @@ type insertion struct {
 	apart    bool          // each job is a call of its own
 	refusals map[int]error // of calls of one job each; see checkApart
 	hopeful  bool          // ids that are there already are not expected, and end the transaction
-	raced    bool          // somebody else has stored one of the keys at the same time
 }
 
 // newInsertion looks up what the jobs need to be stored. It must not be called while a connection is held.
@@ -315,6 +315,27 @@ func (in *insertion) statement(rows []int) step {
 		}
 	}
 	return step{SQL: full, Args: args}
+}
+
+// places are the places in the queue of jobs that are stored in the order of these indices: that of the indices.
+func (in *insertion) places(rows []int) []int64 {
+	places := make([]int64, len(rows))
+	switch {
+	case in.seqs != nil:
+		for r, i := range rows {
+			places[r] = in.seqs[i]
+		}
+	case !slices.IsSorted(rows):
+		order := make([]int, len(rows))
+		for r := range order {
+			order[r] = r
+		}
+		slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
+		for n, r := range order {
+			places[r] = int64(-n - 1)
+		}
+	}
+	return places
 }
 
 // plainArgs are the plain columns of these jobs.

@@ -108,24 +108,3 @@ func (in *insertion) drawSeqs(ctx context.Context, x execer.Execer) error {
 	}
 	return nil
 }
-
-// places are the places in the queue of jobs that are stored in the order of these indices: that of the indices.
-func (in *insertion) places(rows []int) []int64 {
-	places := make([]int64, len(rows))
-	switch {
-	case in.seqs != nil:
-		for r, i := range rows {
-			places[r] = in.seqs[i]
-		}
-	case !slices.IsSorted(rows):
-		order := make([]int, len(rows))
-		for r := range order {
-			order[r] = r
-		}
-		slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
-		for n, r := range order {
-			places[r] = int64(-n - 1)
-		}
-	}
-	return places
-}

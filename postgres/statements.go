@@ -84,7 +84,6 @@ type slotTexts struct {
 	selectKnown              string
 	insertUnique             string
 	insertUniqueNow          string
-	insertUniqueMany         string
 	insertUniqueOne          string
 	refuseUnique             string
 	refuseUniqueOne          string
@@ -111,11 +110,10 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 		).Replace(template))
 	}
 	out := slotTexts{
-		selectKnown:      fill(selectKnown),
-		insertUnique:     fill(strings.NewReplacer("{places}", "$10", "{hashes}", "$13").Replace(insertUnique)),
-		insertUniqueNow:  fill(strings.NewReplacer("{places}", "$6", "{hashes}", "$7").Replace(insertUniqueNow)),
-		insertUniqueMany: fill(strings.NewReplacer("{places}", "$6", "{hashes}", "$7").Replace(insertUniqueMany)),
-		insertUniqueOne:  fill(insertUniqueOne), refuseUniqueOne: fill(refuseUniqueOne), refuseUnique: fill(strings.ReplaceAll(refuseUnique, "{ended}", "")),
+		selectKnown:     fill(selectKnown),
+		insertUnique:    fill(strings.NewReplacer("{places}", "$10", "{hashes}", "$13").Replace(insertUnique)),
+		insertUniqueNow: fill(strings.NewReplacer("{places}", "$6", "{hashes}", "$7").Replace(insertUniqueNow)),
+		insertUniqueOne: fill(insertUniqueOne), refuseUniqueOne: fill(refuseUniqueOne), refuseUnique: fill(strings.ReplaceAll(refuseUnique, "{ended}", "")),
 		settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
 		settlePassing:  fill(strings.ReplaceAll(settlePassing, "{kept}", "")),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),

@@ -47,21 +47,7 @@ left join lateral (` + holders + ` limit 1) h on true
 left join lateral (select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true
 where not exists (select 1 from stored)`
 
-	// The same for so many that it pays to look first who is kept out: an insert that may meet a key costs a fifth more. Nobody else is
-	// expected to store one of the keys at the same time.
-	insertUniqueMany = `with stored as (
-  insert into {s}.job (id, seq, queue, kind, flags, envelope, ukey)
-  select id, ` + nextSeq + `, queue, kind, flags, envelope, nullif(place, '00000000-0000-0000-0000-000000000000')
-  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], {places}::uuid[], {hashes}::uuid[], $8::bigint[])
-    t (id, queue, kind, flags, envelope, place, hash, seq)
-  where place not in (select j.ukey from {s}.job j where j.ukey = any({places}::uuid[])) and hash not in (` + heldPeriods + `)
-    and pg_current_xact_id() is not null
-  returning id
-)
-` + refused
-
-	heldPeriods = `select k.hash from {s}.key k where ` + anyPeriod + ` and k.hash = any({hashes}::uuid[]) and k.until_at > now()`
-	anyPeriod   = `exists (select 1 from {s}.key where purge_at > now())` // mostly there is none
+	heldPeriods = `select k.hash from {s}.key k where k.hash = any({hashes}::uuid[]) and k.until_at > now()`
 
 	unlessHeld = `pg_current_xact_id() is not null
   on conflict (ukey) where ukey is not null do nothing returning id`
@@ -76,7 +62,7 @@ where u.id not in (select id from stored)`
 	// has begun. None is expected: one divides by zero and so ends the transaction.
 	refuseUnique = `select 1 / (1 - count(*)::int) from (
   {ended}select 1 from unnest($1::uuid[], $2::uuid[], $3::uuid[]) u (id, place, hash)
-  where ` + anyPeriod + ` and exists (select 1 from {s}.key k where k.hash = any($3::uuid[]) and k.until_at > now()) and exists (
+  where exists (select 1 from {s}.key k where k.hash = any($3::uuid[]) and k.until_at > now()) and exists (
     select 1 from {s}.key k, {s}.job j
     where k.hash = u.hash and k.until_at > now() and k.job_id <> u.id and j.id = u.id and j.ukey = u.place) limit 1) refused`
 	endedAmong = `select 1 from unnest($1::uuid[]) u (id), lateral ({union} limit 1) d
@@ -178,11 +164,7 @@ func (s *swiftly) unique(rows []int) (insert, refuse step) {
 		}
 	}
 	if s.now {
-		text := texts.insertUniqueNow
-		if len(s.jobs) > groupLimit && !s.raced {
-			text = texts.insertUniqueMany
-		}
-		insert = step{SQL: text, Args: append(s.plainArgs(rows), some.places, some.hashes, s.places(rows))}
+		insert = step{SQL: texts.insertUniqueNow, Args: append(s.plainArgs(rows), some.places, some.hashes, s.places(rows))}
 	} else {
 		insert = step{SQL: texts.insertUnique, Args: append(s.statement(rows).Args, some.hashes, periods)}
 	}
