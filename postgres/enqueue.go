@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
@@ -116,14 +117,15 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 		if plain() {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, execer.OnPgx(conn)) })
 		}
-		return s.writeAtOnce(ctx, func(ctx context.Context, x execer.Execer) error {
+		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			x := execer.OnPgx(tx)
 			if err := in.run(ctx, x); err != nil {
 				return err
 			}
 			return in.checkRepeats(ctx, x)
 		})
 	}
-	in.hopeful = time.Now().UnixNano() > s.repeats.Load() && (in.swift || !in.keyed)
+	in.hopeful = time.Now().UnixNano() > s.repeats.Load()
 	err := insert()
 	if in.hopeful && (state(err) == uniqueViolation || state(err) == divisionByZero) {
 		s.repeats.Store(time.Now().Add(repeatsLast).UnixNano())

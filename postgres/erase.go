@@ -255,7 +255,6 @@ func (z *erasing) eraseFinished(ctx context.Context, tx pgx.Tx, table string, c 
 	if _, err := tx.Exec(ctx, s.text(fmt.Sprintf(eraseEnding, table)), idValue(c.Job), left, history); err != nil || key == "" {
 		return err
 	}
-	hash, _ := digests(key)
-	_, err = tx.Exec(ctx, s.text(eraseKey), idValue(hash), idValue(c.Job))
+	_, err = tx.Exec(ctx, s.text(eraseKey), idValue(keyHash(key)), idValue(c.Job))
 	return err
 }

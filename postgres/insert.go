@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -21,7 +20,6 @@ const (
 	flagLinedKind  = 64  // with its kind in it
 	flagLinedKeys  = 128 // with a key in it
 	flagMember     = 256 // of a batch
-	flagKeyPeriod  = 512 // its unique key counts for a period
 )
 
 const (
@@ -30,24 +28,20 @@ select * from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea
 
 	insertOne = `insert into {s}.job (id, queue, kind, flags, envelope) values ($1, $2, $3, $4, $5)`
 
-	// Zeros stand for nulls. $12 are places in the queue: 0 the next one, -n the nth of the statement's jobs. $6 are delays and $7 and $8 are times, all in microseconds.
-	insertFull = `insert into {s}.job (id, seq, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey, batch)
-select id, ` + nextSeq + `, queue, kind, flags, envelope, case when due > now() then due when flags & 32 <> 0 then 'infinity' end,
+	// Zeros stand for nulls. $6 are delays and $7 and $8 are times, all in microseconds.
+	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey, batch)
+select id, queue, kind, flags, envelope, case when due > now() then due when flags & 32 <> 0 then 'infinity' end,
   case when due > now() then due when enqueued <> 0 then now() end,
   case when enqueued <> 0 then 'epoch'::timestamptz + enqueued * interval '1 microsecond' else now() end,
   nullif(letter, '00000000-0000-0000-0000-000000000000'), nullif(ukey, '00000000-0000-0000-0000-000000000000'),
   nullif(batch, '00000000-0000-0000-0000-000000000000')
 from (select *, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 microsecond'
     else now() + delay * interval '1 microsecond' end as due
-  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[], $11::uuid[], $12::bigint[])
-    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey, batch, seq)) t`
-	nextSeq = `case when seq = 0 then nextval('{l}.job_seq') when seq > 0 then seq else (
-  (select array_agg(nextval('{l}.job_seq')) from generate_series(1, cardinality($1::uuid[]))))[-seq] end`
+  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[], $11::uuid[])
+    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey, batch)) t`
 
-	// Where an id or a unique key may be there already. It costs a quarter more of the log, so it is left out until one is. If it has to
-	// wait for somebody else's transaction, this one has a number before it has a place in the queue: see drawSeqs.
-	unlessThere = ` where pg_current_xact_id() is not null on conflict do nothing`
-	returning   = ` returning id`
+	// Where an id may be there already. It costs a quarter more of the log, so it is left out until one is.
+	unlessThere = ` on conflict (id) do nothing returning id`
 
 	// An id whose job has ended is not accepted again. That is looked for after the insert: before it, the job could
 	// end in between and be missed in both places.
@@ -69,16 +63,13 @@ type insertion struct {
 	jobs     []pawl.NewJob
 	kinds    []int32
 	queues   []int32
-	keys     keys // empty where there are no special jobs
-	index    map[pawl.ID]int
-	seqs     []int64 // their places in the queue where they were drawn before
+	keys     idList // hashes of the jobs' unique keys; nil where there are none
 	results  []pawl.Enqueued
 	slots    slotSet
 	full     bool          // some job has more than the plain columns
 	lined    bool          // some job stands in line
 	special  bool          // some job has a unique key or comes from a letter, or there is a batch
-	keyed    bool          // some job has a unique key
-	swift    bool          // for all that, one statement can decide on all: no letters, no id twice, nobody in line, no batch
+	swift    bool          // for all that, one statement can decide on all: no letters, no key twice, nobody in line, no batch
 	batched  bool          // some job opens a batch or joins one
 	notify   bool          // in the transaction itself
 	alone    bool          // nobody gives turns after its commit: it is a caller's, or this principal may not
@@ -129,19 +120,18 @@ func (in *insertion) hashKeys() {
 	if !in.special {
 		return
 	}
-	n := len(in.jobs)
-	in.keys, in.keyed, in.swift = keys{make(idList, n), make(idList, n)}, false, !in.lined && !in.batched
-	in.index = make(map[pawl.ID]int, n)
+	in.keys, in.swift = make(idList, len(in.jobs)), !in.lined && !in.batched
+	seen := make(map[pawl.ID]bool, len(in.jobs))
 	for i := range in.jobs {
 		job := &in.jobs[i]
 		in.swift = in.swift && job.Letter.IsZero()
-		in.index[job.ID] = i
-		if job.Unique.Key != "" {
-			in.keyed = true
-			in.keys.hashes[i], in.keys.places[i] = digests(job.Unique.Key)
+		if job.Unique.Key == "" {
+			continue
 		}
+		in.keys[i] = keyHash(job.Unique.Key)
+		in.swift = in.swift && !seen[in.keys[i]]
+		seen[in.keys[i]] = true
 	}
-	in.swift = in.swift && len(in.index) == n
 }
 
 // isPlain reports whether the steps of run need no transaction around them, if nothing unexpected happens.
@@ -166,7 +156,6 @@ func (in *insertion) number() (kinds, queues []string) {
 
 // run stores the jobs and fills the results.
 func (in *insertion) run(ctx context.Context, x execer.Execer) error {
-	in.seqs = nil
 	for i := range in.jobs {
 		in.results[i] = pawl.Enqueued{ID: in.jobs[i].ID}
 	}
@@ -174,16 +163,18 @@ func (in *insertion) run(ctx context.Context, x execer.Execer) error {
 	for i := range rows {
 		rows[i] = i
 	}
-	switch {
-	case in.special && in.swift && in.hopeful:
-		return in.insertSwiftly(ctx, x, rows)
-	case in.special:
+	if in.special && in.swift && in.hopeful {
+		return in.insertSwiftly(ctx, x)
+	}
+	if in.special {
 		a := admission{insertion: in, x: x}
-		if err := a.insertAll(ctx, rows); err != nil {
+		var err error
+		if rows, err = a.admit(ctx); err != nil {
 			return err
 		}
-	default:
-		if _, err := in.insertRows(ctx, x, rows, nil); err != nil {
+	}
+	if len(rows) > 0 {
+		if err := in.insertRows(ctx, x, rows); err != nil {
 			return err
 		}
 	}
@@ -193,94 +184,66 @@ func (in *insertion) run(ctx context.Context, x execer.Execer) error {
 	return nil
 }
 
-// storing is what becomes of the jobs of one insertRows.
-type storing struct {
-	there           map[pawl.ID]bool // by id: true, it was stored; false, it was and had to be removed
-	kept            map[pawl.ID]bool // removed for the sake of its key
-	stored, removed int
-}
-
-// insertRows stores the jobs at these indices. Of those that the admission a (nil: they are nothing special) has accepted, it
-// returns the ids that were refused all the same, maybe for their keys.
-func (in *insertion) insertRows(ctx context.Context, x execer.Execer, rows []int, a *admission) (overtaken map[pawl.ID]bool, err error) {
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	s := storing{there: map[pawl.ID]bool{}, kept: map[pawl.ID]bool{}}
+// insertRows stores the jobs at these indices.
+func (in *insertion) insertRows(ctx context.Context, x execer.Execer, rows []int) error {
+	there := make(map[pawl.ID]bool)
+	stored, removed := 0, 0
+	var one idColumn
 	steps := make([]step, 0, 4)
 	for start := 0; start < len(rows); start += insertBatch {
-		steps = in.insertPart(steps, rows[start:min(start+insertBatch, len(rows))], a, &s)
+		part := rows[start:min(start+insertBatch, len(rows))]
+		insert := in.statement(part)
+		insert.Row = func(scan func(...any) error) error {
+			stored++
+			err := scan(&one)
+			there[pawl.ID(one)] = true
+			return err
+		}
+		if in.hopeful {
+			stored += len(part)
+			insert.Row = nil
+		}
+		steps = append(steps, insert)
+		switch {
+		case len(in.slots.live) == 0:
+		case in.hopeful && insert.SQL == in.store.sql.insertOne:
+			steps = append(steps, step{SQL: in.slots.texts.refuseOne, Args: insert.Args[:1]})
+		case in.hopeful:
+			steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: insert.Args[:1]})
+		default:
+			steps = append(steps, step{SQL: in.slots.texts.removeEnded, Args: insert.Args[:1], Row: func(scan func(...any) error) error {
+				removed++
+				err := scan(&one)
+				there[pawl.ID(one)] = false
+				return err
+			}})
+		}
+		if in.lined {
+			steps = in.lineUp(steps, part)
+		}
 	}
 	if in.notify {
 		steps = append(steps, step{SQL: `select pg_notify($1, '')`, Args: []any{in.store.schema.channel}})
 	}
 	if err := x.Do(ctx, steps...); err != nil {
-		return nil, fmt.Errorf("insert jobs: %w", err)
+		return fmt.Errorf("insert jobs: %w", err)
 	}
-	return in.mark(rows, s), nil
+	in.mark(rows, there, stored, removed)
+	return nil
 }
 
-// insertPart adds to the steps those that store the jobs at the indices of part.
-func (in *insertion) insertPart(steps []step, part []int, a *admission, s *storing) []step {
-	var one idColumn
-	insert := in.statement(part)
-	insert.Row = func(scan func(...any) error) error {
-		s.stored++
-		err := scan(&one)
-		s.there[pawl.ID(one)] = true
-		return err
+// mark says of the jobs that were not stored that their ids were there.
+func (in *insertion) mark(rows []int, there map[pawl.ID]bool, stored, removed int) {
+	if removed == 0 && stored == len(rows) {
+		return
 	}
-	if in.hopeful {
-		s.stored += len(part)
-		insert.Row = nil
-	}
-	steps = append(steps, insert)
-	remove := func(scan func(...any) error) error {
-		s.removed++
-		err := scan(&one)
-		s.there[pawl.ID(one)] = false
-		return err
-	}
-	if a != nil {
-		steps = a.follow(steps, part, func(scan func(...any) error) error {
-			err := remove(scan)
-			s.kept[pawl.ID(one)] = true
-			return err
-		})
-	}
-	switch {
-	case len(in.slots.live) == 0:
-	case in.hopeful && insert.SQL == in.store.sql.insertOne:
-		steps = append(steps, step{SQL: in.slots.texts.refuseOne, Args: insert.Args[:1]})
-	case in.hopeful:
-		steps = append(steps, step{SQL: in.slots.texts.refuseEnded, Args: insert.Args[:1]})
-	default:
-		steps = append(steps, step{SQL: in.slots.texts.removeEnded, Args: insert.Args[:1], Row: remove})
-	}
-	if in.lined {
-		steps = in.lineUp(steps, part)
-	}
-	return steps
-}
-
-// mark says of the jobs that were not stored that their ids were there, and returns those of which it may have been the keys.
-func (in *insertion) mark(rows []int, s storing) (overtaken map[pawl.ID]bool) {
-	if s.removed == 0 && s.stored == len(rows) {
-		return nil
-	}
-	overtaken = map[pawl.ID]bool{}
 	for _, i := range rows {
 		id := in.jobs[i].ID
-		new, said := s.there[id]
-		switch {
-		case s.kept[id], !said && !in.hopeful && in.jobs[i].Unique.Key != "":
-			overtaken[id] = true
-		case said && !new, !said && !in.hopeful:
+		if new, said := there[id]; said && !new || !said && !in.hopeful {
 			in.results[i].Status = pawl.Repeated
 		}
-		s.there[id] = false // the second of a batch is a repeat
+		there[id] = false // the second of a batch is a repeat
 	}
-	return overtaken
 }
 
 // statement is the insert of the jobs at these indices.
@@ -303,11 +266,11 @@ func (in *insertion) statement(rows []int) step {
 		job := &in.jobs[i]
 		delays[r], ats[r], enqueued[r] = microseconds(job.Delay), epochMicros(job.RunAt), epochMicros(job.EnqueuedAt)
 		letters[r], batches[r] = job.Letter, job.Member()
-		if in.keyed {
-			keys[r] = in.keys.places[i]
+		if job.Unique.Key != "" && job.Unique.Scope != pawl.UniqueForPeriod {
+			keys[r] = in.keys[i]
 		}
 	}
-	args := append(in.plainArgs(rows), delays, ats, enqueued, letters, keys, batches, in.places(rows))
+	args := append(in.plainArgs(rows), delays, ats, enqueued, letters, keys, batches)
 	if in.lined {
 		full, args = in.store.sql.insertLinedUnless, append(args, in.lineArgs(rows)...)
 		if in.hopeful {
@@ -315,27 +278,6 @@ func (in *insertion) statement(rows []int) step {
 		}
 	}
 	return step{SQL: full, Args: args}
-}
-
-// places are the places in the queue of jobs that are stored in the order of these indices: that of the indices.
-func (in *insertion) places(rows []int) []int64 {
-	places := make([]int64, len(rows))
-	switch {
-	case in.seqs != nil:
-		for r, i := range rows {
-			places[r] = in.seqs[i]
-		}
-	case !slices.IsSorted(rows):
-		order := make([]int, len(rows))
-		for r := range order {
-			order[r] = r
-		}
-		slices.SortFunc(order, func(a, b int) int { return rows[a] - rows[b] })
-		for n, r := range order {
-			places[r] = int64(-n - 1)
-		}
-	}
-	return places
 }
 
 // plainArgs are the plain columns of these jobs.
@@ -369,12 +311,8 @@ func flagsOf(job *pawl.NewJob) (flags int16) {
 	if !job.Member().IsZero() {
 		flags |= flagMember
 	}
-	switch {
-	case job.Unique.Key == "":
-	case job.Unique.Scope == pawl.UniqueWaiting:
+	if job.Unique.Key != "" && job.Unique.Scope == pawl.UniqueWaiting {
 		flags |= flagKeyWaiting
-	case job.Unique.Scope == pawl.UniqueForPeriod:
-		flags |= flagKeyPeriod
 	}
 	return flags
 }

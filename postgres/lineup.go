@@ -22,7 +22,7 @@ const (
   insert into {s}.turn (job_id, place, okey, lkey, kind, stage, pending)
   select n.id, n.seq, l.okey, l.lkey, l.kind, case when l.okey is not null then 0 when l.lkey is not null then 1 else 2 end, n.run_at = 'infinity'
   from new n join (select distinct on (id) id, nullif(okey, '00000000-0000-0000-0000-000000000000') as okey, nullif(lkey, '00000000-0000-0000-0000-000000000000') as lkey,
-    nullif(kind, 0) as kind from unnest($1::uuid[], $13::uuid[], $14::uuid[], $15::int[]) t (id, okey, lkey, kind)) l on l.id = n.id
+    nullif(kind, 0) as kind from unnest($1::uuid[], $12::uuid[], $13::uuid[], $14::int[]) t (id, okey, lkey, kind)) l on l.id = n.id
   where l.okey is not null or l.kind is not null
   on conflict (job_id) do update set place = excluded.place, okey = excluded.okey, lkey = excluded.lkey, kind = excluded.kind,
     stage = excluded.stage, pending = excluded.pending

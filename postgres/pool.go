@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawljobs/pawl"
-	"github.com/pawljobs/pawl/internal/execer"
 )
 
 // connect opens the first connection, brings the tables up to date with it, and then the pool.
@@ -129,34 +128,6 @@ func (s *Store) write(ctx context.Context, f func(ctx context.Context, tx pgx.Tx
 	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(ctx, tx) })
 	})
-}
-
-// writeAtOnce is write, with the begin of the transaction in the round trip of the first steps.
-func (s *Store) writeAtOnce(ctx context.Context, f func(ctx context.Context, x execer.Execer) error) error {
-	return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		err := f(ctx, &beginning{on: execer.OnPgx(conn)})
-		if err == nil {
-			_, err = conn.Exec(ctx, "commit")
-			return err
-		}
-		// Where it fails, the pool closes the connection, and so the transaction.
-		_, _ = conn.Exec(ctx, "rollback")
-		return err
-	})
-}
-
-// beginning runs steps in a transaction that begins with the first of them.
-type beginning struct {
-	on    execer.Execer
-	begun bool
-}
-
-func (b *beginning) Do(ctx context.Context, steps ...step) error {
-	if !b.begun {
-		b.begun = true
-		steps = append([]step{{SQL: "begin isolation level read committed"}}, steps...)
-	}
-	return b.on.Do(ctx, steps...)
 }
 
 // view runs an operator's reads, which see one state of the database and are planned by its statistics.

@@ -124,8 +124,8 @@ func (in *insertion) takeBack(ctx context.Context, x execer.Execer) error {
 	for i := range in.results {
 		if in.results[i].Status == pawl.Accepted {
 			stored = append(stored, in.jobs[i].ID)
-			if in.jobs[i].Unique.Key != "" {
-				keys = append(keys, in.keys.hashes[i])
+			if key := in.jobs[i].Unique.Key; key != "" {
+				keys = append(keys, keyHash(key))
 			}
 		}
 	}

@@ -19,8 +19,8 @@ type statements struct {
 	noteHeld, countMembers, lockOver, endBatches              string
 	selectBatch, anyTally, purgeBatches, cancelBatches        string
 	selectMembers                                             string
-	selectLetterJobs, selectHolders, holdKeys                 string
-	yieldKeys, removeKept, drawSeqs                           string
+	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
+	lockKey                                                   string
 	forgetAttempts, forgetVerdicts                            string
 	claim, claimSuspect, claimOrphan, claimDue, takeTokens    string
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
@@ -45,10 +45,10 @@ func newStatements(s schema) statements {
 		insertNames: s.text(insertNames), selectNumbers: s.text(selectNumbers), insertKinds: s.text(insertKinds), selectTexts: s.text(selectTexts),
 		selectSlots: s.text(selectSlots), markSlot: s.text(markSlot),
 		makeDays: s.text(makeDays), retireDay: s.text(retireDay), dropDay: s.text(dropDay),
-		insertPlain: s.text(insertPlain), insertPlainUnless: s.text(insertPlain + unlessThere + returning),
-		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere + returning), insertOne: s.text(insertOne),
+		insertPlain: s.text(insertPlain), insertPlainUnless: s.text(insertPlain + unlessThere),
+		insertFull: s.text(insertFull), insertFullUnless: s.text(insertFull + unlessThere), insertOne: s.text(insertOne),
 		insertLined:       s.text(strings.ReplaceAll(insertLined, "{insert}", insertFull)),
-		insertLinedUnless: s.text(strings.ReplaceAll(insertLined, "{insert}", insertFull+unlessThere)),
+		insertLinedUnless: s.text(strings.ReplaceAll(insertLined, "{insert}", insertFull+" on conflict (id) do nothing")),
 		insertArrivals:    s.text(insertArrivals), arriveTakenBack: s.text(arriveTakenBack), insertJobArrivals: s.text(insertJobArrivals),
 		takeArrivals: s.text(takeArrivals), selectLimits: s.text(selectLimits), selectRates: s.text(selectRates), leaveLines: s.text(leaveLines),
 		leaveLimits: s.text(leaveLimits), passOrders: s.text(passOrders), passKeys: s.text(passKeys), passKinds: s.text(passKinds),
@@ -57,8 +57,7 @@ func newStatements(s schema) statements {
 		openBatches: s.text(openBatches), lockOpenBatches: s.text(lockOpenBatches), noteMembers: s.text(noteMembers), noteEnds: s.text(noteEnds),
 		noteHeld: s.text(noteHeld), countMembers: s.text(countMembers), lockOver: s.text(lockOver), endBatches: s.text(endBatches),
 		selectBatch: s.text(selectBatch), selectMembers: s.text(selectMembers), anyTally: s.text(anyTally), purgeBatches: s.text(purgeBatches), cancelBatches: s.text(cancelBatches),
-		selectLetterJobs: s.text(selectLetterJobs), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
-		yieldKeys: s.text(yieldKeys), removeKept: s.text(removeKept), drawSeqs: s.text(drawSeqs),
+		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), lockKey: s.text(lockKey), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)), claimDue: s.text(claimDue),
 		takeTokens:        s.text(takeTokens),
@@ -85,8 +84,6 @@ type slotTexts struct {
 	insertUnique             string
 	insertUniqueNow          string
 	insertUniqueOne          string
-	refuseUnique             string
-	refuseUniqueOne          string
 	selectAccepted, mayRead  string
 	settlePlain, settleDone  string
 	settlePassing            string // settleDone where slots of limits come free
@@ -110,17 +107,13 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 		).Replace(template))
 	}
 	out := slotTexts{
-		selectKnown:     fill(selectKnown),
-		insertUnique:    fill(strings.NewReplacer("{places}", "$10", "{hashes}", "$13").Replace(insertUnique)),
-		insertUniqueNow: fill(strings.NewReplacer("{places}", "$6", "{hashes}", "$7").Replace(insertUniqueNow)),
-		insertUniqueOne: fill(insertUniqueOne), refuseUniqueOne: fill(refuseUniqueOne), refuseUnique: fill(strings.ReplaceAll(refuseUnique, "{ended}", "")),
-		settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
+		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$12")),
+		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
 		settlePassing:  fill(strings.ReplaceAll(settlePassing, "{kept}", "")),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}
 	if len(t.live) > 0 {
 		out.removeEnded, out.refuseEnded, out.refuseOne = fill(removeEnded), fill(refuseEnded), fill(refuseOne)
-		out.refuseUnique = fill(strings.ReplaceAll(refuseUnique, "{ended}", endedAmong))
 	}
 	if t.current >= 0 {
 		out.settlePlain, out.settleDone, out.insertEnded = fill(settlePlain), fill(settleDone), fill(insertEnded)

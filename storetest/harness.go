@@ -70,7 +70,6 @@ func groups() []group {
 		{"IDs", idPromises()},
 		{"Unique", uniquePromises()},
 		{"Unique ends", keyEndPromises()},
-		{"Unique keys pass", uniquePassPromises()},
 		{"Other jobs", otherJobPromises()},
 		{"Lines", linePromises()},
 		{"Limits", limitPromises()},
