@@ -22,6 +22,7 @@ var notTyped = []string{
 	"curl https://pawl.example.org/",                                                     // a server of somebody's
 	"pawl migrate up     --store postgres://", "pawl migrate grants --store postgres://", // principals of a database; app tests them
 	"pawl service ", // a service manager
+	"pawl batch ",   // a batch that is open; scripts of app have some
 	"PAWL_TEST_DEPLOY=",
 }
 
