@@ -121,9 +121,11 @@ func TestPurge(t *testing.T) {
 		b.exec(t, `update {t} set created_at = created_at - 100 * {hour}`)
 		d := b.dispatcher(t, target, func(c *outbox.DispatcherConfig) { c.Off = true }, target)
 		start(t, d)
-		until(t, "what is old is gone", func() bool { return b.number(t, `select count(*) from {t}`) == 3 })
-		if n := b.number(t, `select count(*) from {t} where ended_at is null`); n != 2 || d.Counts().Purged != 2999 {
-			t.Errorf("%d messages wait, %d were purged", n, d.Counts().Purged)
+		until(t, "what is old is gone, and counted", func() bool {
+			return b.number(t, `select count(*) from {t}`) == 3 && d.Counts().Purged == 2999
+		})
+		if n := b.number(t, `select count(*) from {t} where ended_at is null`); n != 2 {
+			t.Errorf("%d messages wait", n)
 		}
 	})
 }
