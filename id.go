@@ -15,14 +15,11 @@ type ID [16]byte
 // commits and can repeat an enqueue whose outcome it did not learn (see WithID).
 func NewID() ID { return id.New() }
 
-// ParseID reads the canonical 36 character form of an id. The zero ID is refused.
+// ParseID reads the canonical 36 character form of an id.
 func ParseID(s string) (ID, error) {
 	b, err := id.Parse(s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return ID{}, &FieldError{Field: "id", Value: s, Rule: "must be a UUID such as 01890a5d-ac96-774b-bcce-b302099a8057"}
-	case ID(b).IsZero():
-		return ID{}, &FieldError{Field: "id", Value: s, Rule: "must not be all zeros, which name nothing"}
 	}
 	return b, nil
 }

@@ -251,7 +251,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s came back as %s, %v", id, back, err)
 		}
 	}
-	for _, text := range []string{"", "x", a.String() + "0", "{" + a.String() + "}", strings.ReplaceAll(a.String(), "-", ""), "00000000-0000-0000-0000-000000000000"} {
+	for _, text := range []string{"", "x", a.String() + "0", "{" + a.String() + "}", strings.ReplaceAll(a.String(), "-", "")} {
 		if _, err := pawl.ParseID(text); !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("%q is not refused: %v", text, err)
 		}
