@@ -153,8 +153,12 @@ func (d draining) work(ctx context.Context, r *Report) error {
 		case len(over) == 0 || held > mostHeld:
 			return nil
 		default:
-			time.Sleep(pauseHeld)
-			held += pauseHeld
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(pauseHeld):
+				held += pauseHeld
+			}
 		}
 	}
 }
