@@ -113,7 +113,9 @@ func TestKilledWithAllWorkersBusy(t *testing.T) {
 		s.ended(ids, pawl.JobDone, 2)
 		s.ran(ids, 2)
 		s.ended(s.put(once, jobs), pawl.JobDone, 1)
-		s.equal("recovered", left[0].Stats().Recovered+left[1].Stats().Recovered, jobs)
+		s.until("the sweeps that recovered them have said so", func() bool {
+			return left[0].Stats().Recovered+left[1].Stats().Recovered == jobs
+		})
 		for _, h := range left {
 			h.stop()
 		}

@@ -333,7 +333,7 @@ func TestAbortOnStores(t *testing.T) {
 		heir := s.start("b", 3)
 		s.ended(ids, pawl.JobDone, 2)
 		s.ran(ids, 1, 2)
-		s.equal("recovered", heir.Stats().Recovered, 3)
+		s.until("the sweep that recovered them has said so", func() bool { return heir.Stats().Recovered == 3 })
 		s.equal("crashes", s.view(ids[0]).History[0].Ending, pawl.EndCrashed)
 		heir.stop()
 	})
