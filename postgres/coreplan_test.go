@@ -39,7 +39,8 @@ func checkHostPlans(t *testing.T, s *Store) {
 		"accepted jobs":     {slots.texts.selectAccepted, "using job_pkey"},
 		"accepted, ended":   {slots.texts.selectAccepted, "using done_1_pkey"},
 		"holders of keys":   {s.sql.selectHolders, "using job_key"},
-		"locks of keys":     {s.sql.lockKeys, "Conflict Arbiter Indexes: key_lock_pkey"},
+		"locks of keys":     {s.sql.lockKeys, "Tid Scan on key_lock"},
+		"all locks of keys": {s.sql.lockAllKeys, "Tid Scan on key_lock"},
 		"claim":             {s.sql.claim, "using job_ready"},
 		"claim, update":     {s.sql.claim, "Tid Scan on job"},
 		"claim of suspects": {s.sql.claimSuspect, "using job_suspect"},
@@ -71,9 +72,9 @@ func checkHostPlans(t *testing.T, s *Store) {
 		checkPlan(t, name, hostPlan(t, s, c.statement), c.has, "Seq Scan", "Hash Cond", "hashed", "Merge")
 	}
 	for _, text := range []string{slots.texts.insertUnique, slots.texts.insertUniqueNow, slots.texts.insertUniqueOne} {
-		plan := hostPlan(t, s, text) // what is hashed are the few whose keys are held
-		for _, index := range []string{"job_key", "key_pkey", "job_pkey", "done_1_pkey"} {
-			checkPlan(t, "unique", plan, "using "+index, "Seq Scan", "Hash ", "Merge")
+		plan := hostPlan(t, s, text)
+		for _, index := range []string{"job_key", "key_pkey", "job_pkey"} {
+			checkPlan(t, "unique", plan, "using "+index, "Seq Scan", "Hash ", "hashed", "Merge")
 		}
 		if strings.Count(plan, " Scan using ") != strings.Count(plan, "Index Cond:") {
 			t.Errorf("unique: an index is read from end to end:\n%s", plan)

@@ -109,20 +109,17 @@ func (s *Store) insertSmall(ctx context.Context, in *insertion) error {
 
 // insert stores the jobs in a transaction of their own.
 func (s *Store) insert(ctx context.Context, in *insertion) error {
-	// What is unexpected in a call of several jobs may have to be taken back.
-	plain := func() bool {
-		return in.isPlain() && (in.isApart() && (in.hopeful || !in.special) || in.hopeful && !in.swift)
-	}
+	apart := in.isApart() && in.isPlain()
 	insert := func() error {
-		if plain() {
+		if in.isPlain() && (in.hopeful || apart && !in.special) {
 			return s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error { return in.run(ctx, execer.OnPgx(conn)) })
 		}
 		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			x := execer.OnPgx(tx)
-			if err := in.run(ctx, x); err != nil {
+			if err := in.run(ctx, x); err != nil || apart {
 				return err
 			}
-			return in.checkRepeats(ctx, x)
+			return in.checkRepeats(ctx, x) // what is unexpected in a call of several jobs may have to be taken back
 		})
 	}
 	in.hopeful = time.Now().UnixNano() > s.repeats.Load()
@@ -138,7 +135,7 @@ func (s *Store) insert(ctx context.Context, in *insertion) error {
 			err = insert()
 		}
 	}
-	if err == nil && plain() && in.isApart() {
+	if err == nil && apart {
 		s.checkApart(ctx, in)
 		if len(in.jobs) == 1 {
 			err = in.refusals[0]

@@ -31,6 +31,7 @@ type (
 	step     = execer.Step
 	idList   = execer.IDs
 	idColumn = execer.IDColumn
+	tidList  = execer.TIDs
 )
 
 // idValue is an id as an argument; the zero id is null.

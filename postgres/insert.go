@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -29,7 +30,9 @@ select * from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea
 	insertOne = `insert into {s}.job (id, queue, kind, flags, envelope) values ($1, $2, $3, $4, $5)`
 
 	// Zeros stand for nulls. $6 are delays and $7 and $8 are times, all in microseconds.
-	insertFull = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey, batch)
+	insertFull = insertFrom + `unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[], $11::uuid[])
+    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey, batch)) t`
+	insertFrom = `insert into {s}.job (id, queue, kind, flags, envelope, run_at, ready_at, enqueued_at, letter, ukey, batch)
 select id, queue, kind, flags, envelope, case when due > now() then due when flags & 32 <> 0 then 'infinity' end,
   case when due > now() then due when enqueued <> 0 then now() end,
   case when enqueued <> 0 then 'epoch'::timestamptz + enqueued * interval '1 microsecond' else now() end,
@@ -37,8 +40,7 @@ select id, queue, kind, flags, envelope, case when due > now() then due when fla
   nullif(batch, '00000000-0000-0000-0000-000000000000')
 from (select *, case when at <> 0 then 'epoch'::timestamptz + at * interval '1 microsecond'
     else now() + delay * interval '1 microsecond' end as due
-  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::uuid[], $11::uuid[])
-    t (id, queue, kind, flags, envelope, delay, at, enqueued, letter, ukey, batch)) t`
+  from `
 
 	// Where an id may be there already. It costs a quarter more of the log, so it is left out until one is.
 	unlessThere = ` on conflict (id) do nothing returning id`
@@ -63,7 +65,8 @@ type insertion struct {
 	jobs     []pawl.NewJob
 	kinds    []int32
 	queues   []int32
-	keys     idList // hashes of the jobs' unique keys; nil where there are none
+	keys     idList  // hashes of the jobs' unique keys; nil where there are none
+	locks    tidList // of these, each once
 	results  []pawl.Enqueued
 	slots    slotSet
 	full     bool          // some job has more than the plain columns
@@ -121,16 +124,22 @@ func (in *insertion) hashKeys() {
 		return
 	}
 	in.keys, in.swift = make(idList, len(in.jobs)), !in.lined && !in.batched
-	seen := make(map[pawl.ID]bool, len(in.jobs))
+	first := make(map[uint32]int, len(in.jobs)) // by lock, the first that needs it
 	for i := range in.jobs {
 		job := &in.jobs[i]
 		in.swift = in.swift && job.Letter.IsZero()
 		if job.Unique.Key == "" {
 			continue
 		}
-		in.keys[i] = keyHash(job.Unique.Key)
-		in.swift = in.swift && !seen[in.keys[i]]
-		seen[in.keys[i]] = true
+		key := keyHash(job.Unique.Key)
+		lock := lockOf(key)
+		if at, shared := first[lock]; !shared {
+			first[lock] = i
+			in.locks = append(in.locks, lockPlace(lock, in.store.pageSize))
+		} else if in.keys[at] == key || slices.Contains(in.keys[:i], key) {
+			in.swift = false
+		}
+		in.keys[i] = key
 	}
 }
 

@@ -4,7 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pawljobs/pawl"
 	"github.com/pawljobs/pawl/internal/execer"
@@ -13,48 +14,59 @@ import (
 const (
 	selectLetterJobs = `select id, job_id from {s}.letter where id = any($1::uuid[]) and job_id is not null`
 
-	// Callers who want the same key wait here for each other's end. Slots come sorted. Rows are locked by an update that does
-	// not take place.
-	lockKeys = `insert into {s}.key_lock (slot) select slot from unnest($1::int[]) slot on conflict (slot) do update set slot = excluded.slot where false`
+	// Callers who want the same key wait here for each other's end. Rows are locked in the order of their places, whatever
+	// that of the list.
+	lockKeys = `select count(*) from (select from {s}.key_lock where ctid = any($1::tid[]) for no key update) locked`
 
-	lockKey = `insert into {s}.key_lock (slot) values ($1) on conflict (slot) do update set slot = excluded.slot where false`
+	// Fewer than expected divide by zero and so end the transaction.
+	lockAllKeys = `select 1 / (n = $2::int)::int from (` + lockKeys + `) t (n)`
 
 	// A job that lives is named before one that has ended.
 	selectKnown = `select u.id, known.living from unnest($1::uuid[]) u (id), lateral (
   select true as living from {s}.job j where j.id = u.id{known} limit 1) known`
 	knownTerm = ` union all select false from {t} where id = u.id`
 
-	selectHolders = `select ukey, id from {s}.job where ukey = any($1::uuid[]) and (flags & 16 = 0 or holder is null)
-union all
-select hash, job_id from {s}.key where hash = any($1::uuid[]) and until_at > now()`
+	selectHolders = `select u.hash, h.id from unnest($1::uuid[]) u (hash), lateral (
+  select j.id from {s}.job j where j.ukey = u.hash and (j.flags & 16 = 0 or j.holder is null)
+  union all
+  select k.job_id from {s}.key k where k.hash = u.hash and k.until_at > now()) h`
 
 	holdKeys = `insert into {s}.key (hash, job_id, until_at, purge_at)
 select hash, id, now() + period * interval '1 microsecond', now() + period * interval '1 microsecond'
 from unnest($1::uuid[], $2::uuid[], $3::bigint[]) t (hash, id, period)
 on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at`
 
-	// Jobs with unique keys, none of them twice, and others, whose keys are zeros. Those whose keys are held are not stored, but
-	// answered: with their holders, and whether their ids were accepted before.
-	heldUnique = `with held as materialized (
-  select u.id, h.id as holder from unnest($1::uuid[], {hashes}::uuid[]) u (id, hash) cross join lateral (
-    select j.id from {s}.job j where j.ukey = u.hash and (j.flags & 16 = 0 or j.holder is null)
-    union all
-    select k.job_id from {s}.key k where k.hash = u.hash and k.until_at > now() limit 1) h
-  where u.hash <> '00000000-0000-0000-0000-000000000000'
+	// Jobs with unique keys, none of them twice, and others, whose hashes are zeros. Those whose keys are held are not stored, but
+	// answered, by their places in the lists, with their holders. If a job of theirs lives already, that divides by zero.
+	// Each key is looked up right before its job is stored, which is why the stored are counted: both are in the same page of job_key.
+	// Lists that are unnested where columns are named are not put together in memory before.
+	lookedUnique = `with looked as materialized (
+  select t.*, case when t.hash <> '00000000-0000-0000-0000-000000000000' then coalesce(
+    (select j.id from {s}.job j where j.ukey = t.hash and (j.flags & 16 = 0 or j.holder is null) limit 1),
+    case when exists (select from {s}.key where purge_at > now()) then (select k.job_id from {s}.key k where k.hash = t.hash and k.until_at > now()) end) end as holder
+  from (select {lists}, generate_series(1, cardinality($1::uuid[])) as n) t
+), stored as (
+  {insert} returning 1
 )`
-	knownUnique = `
-select u.id, u.holder, known.living is not null from held u left join lateral (
-  select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true`
+	refusedUnique = `
+select u.n, u.holder, 1 / (living.id is null)::int from looked u left join lateral (select j.id from {s}.job j where j.id = u.id limit 1) living on true
+where u.holder is not null and (select count(*) from stored) >= 0`
 
-	insertUnique = heldUnique + `, stored as (
-  {insert} where t.id not in (select id from held)
-), kept as (
+	insertUnique = lookedUnique + `, kept as (
   insert into {s}.key (hash, job_id, until_at, purge_at)
-  select u.hash, u.id, now() + u.period * interval '1 microsecond', now() + u.period * interval '1 microsecond'
-  from unnest($1::uuid[], $12::uuid[], $13::bigint[]) u (id, hash, period)
-  where u.period > 0 and u.id not in (select id from held)
+  select hash, id, now() + period * interval '1 microsecond', now() + period * interval '1 microsecond'
+  from looked where period > 0 and holder is null
   on conflict (hash) do update set job_id = excluded.job_id, until_at = excluded.until_at, purge_at = excluded.purge_at
-)` + knownUnique
+)` + refusedUnique
+	listsUnique = `unnest($1::uuid[]) as id, unnest($2::int[]) as queue, unnest($3::int[]) as kind, unnest($4::smallint[]) as flags, unnest($5::bytea[]) as envelope,
+    unnest($6::bigint[]) as delay, unnest($7::bigint[]) as at, unnest($8::bigint[]) as enqueued, unnest($9::uuid[]) as letter, unnest($10::uuid[]) as ukey,
+    unnest($11::uuid[]) as batch, unnest($12::uuid[]) as hash, unnest($13::bigint[]) as period`
+
+	// The same where all jobs are ready at once, and none of their keys counts for a period.
+	insertUniqueNow = lookedUnique + refusedUnique
+	listsUniqueNow  = `unnest($1::uuid[]) as id, unnest($2::int[]) as queue, unnest($3::int[]) as kind, unnest($4::smallint[]) as flags, unnest($5::bytea[]) as envelope, unnest($6::uuid[]) as hash`
+	insertNow       = `insert into {s}.job (id, queue, kind, flags, envelope, ukey)
+  select id, queue, kind, flags, envelope, nullif(hash, '00000000-0000-0000-0000-000000000000') from looked where holder is null`
 
 	// The same for one job.
 	insertUniqueOne = `with held as materialized (
@@ -65,16 +77,7 @@ select u.id, u.holder, known.living is not null from held u left join lateral (
   insert into {s}.job (id, queue, kind, flags, envelope, ukey)
   select $1::uuid, $2::int, $3::int, $4::smallint, $5::bytea, $6::uuid where not exists (select 1 from held)
 )
-select u.id, u.holder, known.living is not null from (select $1::uuid as id, id as holder from held) u left join lateral (
-  select true as living from {s}.job j where j.id = u.id{known} limit 1) known on true`
-
-	// The same where all jobs are ready at once, and none of their keys counts for a period.
-	insertUniqueNow = heldUnique + `, stored as (
-  insert into {s}.job (id, queue, kind, flags, envelope, ukey)
-  select id, queue, kind, flags, envelope, nullif(ukey, '00000000-0000-0000-0000-000000000000')
-  from unnest($1::uuid[], $2::int[], $3::int[], $4::smallint[], $5::bytea[], $6::uuid[]) t (id, queue, kind, flags, envelope, ukey)
-  where t.id not in (select id from held)
-)` + knownUnique
+select 1, held.id, 1 / (living.id is null)::int from held left join lateral (select j.id from {s}.job j where j.id = $1 limit 1) living on true`
 
 	forgetAttempts = `delete from {s}.attempt where job_id = any($1::uuid[])`
 	forgetVerdicts = `delete from {s}.verdict where job_id = any($1::uuid[])`
@@ -87,14 +90,32 @@ func keyHash(key string) (hash pawl.ID) {
 	return hash
 }
 
-// keySlots are the sorted locks of keys.
-func keySlots(keys idList) []int32 {
-	slots := make([]int32, len(keys))
-	for i, key := range keys {
-		slots[i] = int32(key[0])<<12 | int32(key[1])<<4 | int32(key[2])>>4
-	}
-	slices.Sort(slots)
-	return slices.Compact(slots)
+// lockOf is the lock of a key: one of 2^18.
+func lockOf(key pawl.ID) uint32 { return uint32(key[0])<<10 | uint32(key[1])<<2 | uint32(key[2])>>6 }
+
+// lockPlace is where the row of a lock lies: those of a table that was filled once, and never changed since, lie side by side from
+// its start, as many on each page as there is room for.
+func lockPlace(lock uint32, pageSize int) pgtype.TID {
+	const pageHeader, row = 24, 36
+	perPage := uint32(pageSize-pageHeader) / row
+	return pgtype.TID{BlockNumber: lock / perPage, OffsetNumber: uint16(lock%perPage + 1), Valid: true}
+}
+
+// lockSurely is the step that locks the keys, if there are any.
+func (in *insertion) lockSurely() step {
+	return step{SQL: in.store.sql.lockAllKeys, Args: []any{in.locks, len(in.locks)}}
+}
+
+// lock is the same, and says what is wrong.
+func (in *insertion) lock() step {
+	return step{SQL: in.store.sql.lockKeys, Args: []any{in.locks}, Row: func(scan func(...any) error) error {
+		var locked int
+		if err := scan(&locked); err != nil || locked == len(in.locks) {
+			return err
+		}
+		return fmt.Errorf("rows are missing in %s, which are the locks of unique keys; fill it again: truncate %[1]s; "+
+			"insert into %[1]s (slot) select generate_series(0, 262143)", in.store.schema.text("{s}.key_lock"))
+	}}
 }
 
 // admission decides on jobs with unique keys, and makes way for those that are retried under their own id.
@@ -172,7 +193,7 @@ func (a *admission) look(ctx context.Context) error {
 	var first, second idColumn
 	var steps []step
 	if len(keys) > 0 {
-		steps = append(steps, step{SQL: a.store.sql.lockKeys, Args: []any{keySlots(keys)}})
+		steps = append(steps, a.lock())
 		steps = append(steps, step{SQL: a.store.sql.selectHolders, Args: []any{keys}, Row: func(scan func(...any) error) error {
 			err := scan(&first, &second)
 			a.holders[pawl.ID(first)] = append(a.holders[pawl.ID(first)], pawl.ID(second))

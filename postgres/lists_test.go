@@ -16,10 +16,11 @@ func TestListsAreWritten(t *testing.T) {
 	encodeListsWhole(ours)
 	for oid, values := range map[uint32][]any{
 		pgtype.UUIDArrayOID:  {idList{pawl.NewID(), {}, pawl.NewID()}, idList{}, idList(nil), [][16]byte{{1}}},
+		pgtype.TIDArrayOID:   {tidList{{BlockNumber: 1 << 20, OffsetNumber: 226, Valid: true}, {OffsetNumber: 1, Valid: true}}, tidList{}, tidList(nil)},
 		pgtype.Int8ArrayOID:  {[]int64{1, -1, 1 << 62}, []int64{}, []int64(nil), []int32{7}, []int{3}},
 		pgtype.Int4ArrayOID:  {[]int32{1, -1, 1 << 30}, []int32{}, []int32(nil), []int64{7}},
 		pgtype.Int2ArrayOID:  {[]int16{1, -1, 1 << 14}, []int16{}, []int16(nil), []int64{7}},
-		pgtype.ByteaArrayOID: {[][]byte{{1, 2}, nil, {}}},
+		pgtype.ByteaArrayOID: {[][]byte{{1, 2}, nil, {}}, [][]byte{{1, 2}, {}, {3}}, [][]byte{}, [][]byte(nil)},
 	} {
 		for _, value := range values {
 			for _, format := range []int16{pgtype.BinaryFormatCode, pgtype.TextFormatCode} {

@@ -79,7 +79,7 @@ func (s tables) Dump(t testing.TB) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
 	for _, table := range s.texts(t, `select tablename::text from pg_catalog.pg_tables where schemaname = $1
-		and tablename not in ('name', 'kind', 'key', 'slot')`, s.schema) {
+		and tablename not in ('name', 'kind', 'key', 'key_lock', 'slot')`, s.schema) {
 		all[table] = s.texts(t, fmt.Sprintf(`select r::text from %s r order by 1`, s.name(table)))
 	}
 	return all

@@ -48,7 +48,7 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 		return &connectError{err}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if s.pooler, err = behindPooler(ctx, conn); err != nil {
+	if s.pooler, s.pageSize, err = about(ctx, conn); err != nil {
 		return err
 	}
 	s.pooler = s.pooler || s.config.Pooler
@@ -58,14 +58,15 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	return denied(s.migrate(ctx, conn))
 }
 
-// behindPooler reports whether something between here and the server hands out connections of its own: the process
-// that answers is then not the one that the greeting named.
-func behindPooler(ctx context.Context, conn *pgx.Conn) (bool, error) {
+// about asks for the size of the server's pages, and whether something between here and the server hands out connections of its
+// own: the process that answers is then not the one that the greeting named.
+func about(ctx context.Context, conn *pgx.Conn) (pooler bool, pageSize int, err error) {
 	var pid uint32
-	if err := conn.QueryRow(ctx, `select pg_backend_pid()`, pgx.QueryExecModeExec).Scan(&pid); err != nil {
-		return false, fmt.Errorf("look for a pooler: %w", err)
+	err = conn.QueryRow(ctx, `select pg_backend_pid(), current_setting('block_size')::int`, pgx.QueryExecModeExec).Scan(&pid, &pageSize)
+	if err != nil {
+		return false, 0, fmt.Errorf("look at the server: %w", err)
 	}
-	return pid != conn.PgConn().PID(), nil
+	return pid != conn.PgConn().PID(), pageSize, nil
 }
 
 // settings are those of each connection. A transaction whose client has vanished ends long before that host counts as

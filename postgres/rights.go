@@ -70,7 +70,7 @@ func rights() []right {
 	add(RoleEnqueuer, "select (id)", "done")
 	add(RoleEnqueuer, "execute", "function:take_back(uuid[])")
 	add(RoleEnqueuer, "select, insert, update (job_id, until_at, purge_at)", "key")
-	add(RoleEnqueuer, "select, insert, update", "key_lock")
+	add(RoleEnqueuer, "select, update (slot)", "key_lock")
 	add(RoleEnqueuer, "select, insert, update (place, okey, lkey, kind, stage, pending)", "turn")
 	add(RoleEnqueuer, "insert (job_id, okey, lkey, kind, alone)", "arrival")
 	add(RoleEnqueuer, "insert", "kind_limit")

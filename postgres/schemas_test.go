@@ -84,7 +84,7 @@ begin
       perform setval(seqrelid, seqstart, false) from pg_sequence where seqrelid = one.name and pg_sequence_last_value(one.name) is not null;
     elsif one.relname ~ '^done_[0-9]+$' then
       days := days || one.name::text;
-    elsif one.relname <> 'schema_version' and pg_relation_size(one.name) > 0 then
+    elsif one.relname not in ('schema_version', 'key_lock') and pg_relation_size(one.name) > 0 then
       used := used || one.name::text;
     end if;
   end loop;

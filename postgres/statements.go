@@ -19,8 +19,8 @@ type statements struct {
 	noteHeld, countMembers, lockOver, endBatches              string
 	selectBatch, anyTally, purgeBatches, cancelBatches        string
 	selectMembers                                             string
-	selectLetterJobs, lockKeys, selectHolders, holdKeys       string
-	lockKey                                                   string
+	selectLetterJobs, selectHolders, holdKeys                 string
+	lockKeys, lockAllKeys                                     string
 	forgetAttempts, forgetVerdicts                            string
 	claim, claimSuspect, claimOrphan, claimDue, takeTokens    string
 	selectOrphanKinds, selectAttempts, selectVerdicts         string
@@ -57,7 +57,7 @@ func newStatements(s schema) statements {
 		openBatches: s.text(openBatches), lockOpenBatches: s.text(lockOpenBatches), noteMembers: s.text(noteMembers), noteEnds: s.text(noteEnds),
 		noteHeld: s.text(noteHeld), countMembers: s.text(countMembers), lockOver: s.text(lockOver), endBatches: s.text(endBatches),
 		selectBatch: s.text(selectBatch), selectMembers: s.text(selectMembers), anyTally: s.text(anyTally), purgeBatches: s.text(purgeBatches), cancelBatches: s.text(cancelBatches),
-		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), lockKey: s.text(lockKey), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
+		selectLetterJobs: s.text(selectLetterJobs), lockKeys: s.text(lockKeys), lockAllKeys: s.text(lockAllKeys), selectHolders: s.text(selectHolders), holdKeys: s.text(holdKeys),
 		forgetAttempts: s.text(forgetAttempts), forgetVerdicts: s.text(forgetVerdicts),
 		claim: s.text(claimText(claimAny)), claimSuspect: s.text(claimText(claimSuspects)), claimOrphan: s.text(claimText(claimOrphans)), claimDue: s.text(claimDue),
 		takeTokens:        s.text(takeTokens),
@@ -101,14 +101,15 @@ func (s schema) slotTexts(t slotSet, history bool) slotTexts {
 			"{union}", t.each(endedTerm, " union all "),
 			"{known}", t.each(knownTerm, ""),
 			"{or}", t.each(orTerm, ""),
-			"{insert}", insertFull,
 			"{accepted}", t.each(acceptedTerm, ""), "{readable}", strings.ReplaceAll(t.each(readableTerm, ""), "{s}", "{l}"),
 			"{current}", "{s}."+t.table(), "{columns}", columns, "{values}", values,
 		).Replace(template))
 	}
 	out := slotTexts{
-		selectKnown: fill(selectKnown), insertUnique: fill(strings.ReplaceAll(insertUnique, "{hashes}", "$12")),
-		insertUniqueNow: fill(strings.ReplaceAll(insertUniqueNow, "{hashes}", "$6")), insertUniqueOne: fill(insertUniqueOne), settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
+		selectKnown:     fill(selectKnown),
+		insertUnique:    fill(strings.NewReplacer("{lists}", listsUnique, "{insert}", insertFrom+"looked where holder is null) t").Replace(insertUnique)),
+		insertUniqueNow: fill(strings.NewReplacer("{lists}", listsUniqueNow, "{insert}", insertNow).Replace(insertUniqueNow)),
+		insertUniqueOne: fill(insertUniqueOne), settlePlain: fill(forgetPlain), settleDone: fill(settleForgotten),
 		settlePassing:  fill(strings.ReplaceAll(settlePassing, "{kept}", "")),
 		selectAccepted: fill(selectAccepted), mayRead: fill(mayRead),
 	}

@@ -89,14 +89,15 @@ const remembered = 24 * time.Hour
 
 // Store is a pawl.Store and a pawl.Operator in one schema of a PostgreSQL database.
 type Store struct {
-	config Config
-	schema schema
-	sql    statements
-	pool   *pgxpool.Pool
-	own    sync.Map // the server's processes behind the pool, by number
-	pooler bool     // no session state, no LISTEN
-	found  int      // version of the tables before Open
-	tells  bool     // what was opened
+	config   Config
+	schema   schema
+	sql      statements
+	pool     *pgxpool.Pool
+	own      sync.Map // the server's processes behind the pool, by number
+	pooler   bool     // no session state, no LISTEN
+	pageSize int      // of the server, in bytes
+	found    int      // version of the tables before Open
+	tells    bool     // what was opened
 
 	names    names
 	slots    slots

@@ -11,34 +11,11 @@ import (
 // insertSwiftly stores jobs with unique keys in one round trip: first the keys are locked, then one statement, which sees what
 // others have committed meanwhile, stores those whose keys are free.
 func (in *insertion) insertSwiftly(ctx context.Context, x execer.Execer) error {
-	index := make(map[pawl.ID]int, len(in.jobs))
-	locked := make(idList, 0, len(in.jobs))
-	for i := range in.jobs {
-		index[in.jobs[i].ID] = i
-		if !in.keys[i].IsZero() {
-			locked = append(locked, in.keys[i])
-		}
-	}
-	var id, holder idColumn
-	var known bool
-	refused := func(scan func(...any) error) error {
-		err := scan(&id, &holder, &known)
-		in.results[index[pawl.ID(id)]] = pawl.Enqueued{ID: pawl.ID(holder), Status: pawl.Duplicate}
-		if known {
-			in.results[index[pawl.ID(id)]] = pawl.Enqueued{ID: pawl.ID(id), Status: pawl.Repeated}
-		}
-		return err
-	}
-	var steps []step
-	if slots := keySlots(locked); len(slots) == 1 {
-		steps = append(steps, step{SQL: in.store.sql.lockKey, Args: []any{slots[0]}})
-	} else {
-		steps = append(steps, step{SQL: in.store.sql.lockKeys, Args: []any{slots}})
-	}
+	steps := []step{in.lockSurely()}
 	now := in.allNow()
 	for start := 0; start < len(in.jobs); start += insertBatch {
 		insert := in.unique(start, min(start+insertBatch, len(in.jobs)), now)
-		insert.Row = refused
+		insert.Row = in.refused(start)
 		steps = append(steps, insert)
 		switch {
 		case len(in.slots.live) == 0:
@@ -55,6 +32,19 @@ func (in *insertion) insertSwiftly(ctx context.Context, x execer.Execer) error {
 		return fmt.Errorf("insert unique jobs: %w", err)
 	}
 	return nil
+}
+
+// refused reads who of the jobs from one on were not stored.
+func (in *insertion) refused(from int) func(scan func(...any) error) error {
+	var n, one int
+	var holder idColumn
+	return func(scan func(...any) error) error {
+		if err := scan(&n, &holder, &one); err != nil {
+			return err
+		}
+		in.results[from+n-1] = pawl.Enqueued{ID: pawl.ID(holder), Status: pawl.Duplicate}
+		return nil
+	}
 }
 
 // ids are those of the jobs that one statement stores, from one of them on.

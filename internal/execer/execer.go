@@ -155,6 +155,10 @@ func plain(arg any) any {
 		return array(len(list), func(b *strings.Builder, i int) { b.WriteString(strconv.Itoa(int(list[i]))) })
 	case []int64:
 		return array(len(list), func(b *strings.Builder, i int) { b.WriteString(strconv.FormatInt(list[i], 10)) })
+	case TIDs:
+		return array(len(list), func(b *strings.Builder, i int) {
+			fmt.Fprintf(b, `"(%d,%d)"`, list[i].BlockNumber, list[i].OffsetNumber)
+		})
 	case [][]byte:
 		return array(len(list), func(b *strings.Builder, i int) {
 			b.WriteString(`"\\x`)
@@ -177,6 +181,9 @@ func array(n int, element func(b *strings.Builder, i int)) string {
 	b.WriteByte('}')
 	return b.String()
 }
+
+// TIDs are an array of tid, places of rows.
+type TIDs []pgtype.TID
 
 // IDs are an array of uuid. The zero id is sent as it is: statements read it as null.
 type IDs []pawl.ID
