@@ -19,7 +19,9 @@ where exists (select 1 from pawl_job where id = substr(?2, t.key * 16 + 1, 16))
 from json_each(?1) t join pawl_key k on k.key = t.value left join pawl_job j on j.id = k.job_id`
 
 	upsertKey = `insert into pawl_key (key, job_id, scope, until) values (?1, ?2, ?3, ?4)
-on conflict (key) do update set job_id = excluded.job_id, scope = excluded.scope, until = excluded.until`
+on conflict (key, job_id) do update set scope = excluded.scope, until = excluded.until`
+
+	removeKey = `delete from pawl_key where key = ?1 and job_id = ?2`
 
 	selectLetterJob = `select job_id from pawl_letter where id = ?1`
 	selectLiving    = `select 1 from pawl_job where id = ?1`
@@ -34,8 +36,8 @@ var forgetEnd = [...]string{
 	`delete from pawl_verdict where job_id = ?1`,
 }
 
-// keyHolder is who holds a unique key. Keys are looked at only when another job wants them: one whose holder has left
-// its scope, or its period, passes on.
+// keyHolder is a job that holds a unique key, or may hold it again. Keys are looked at only when another job wants them: one whose
+// holders have all left its scope, or its period, is free.
 type keyHolder struct {
 	key     string
 	job     pawl.ID
@@ -44,6 +46,9 @@ type keyHolder struct {
 	living  bool
 	running bool
 }
+
+// mayHold reports whether the key may keep other jobs out later, though it does not now.
+func (h keyHolder) mayHold() bool { return h.scope == pawl.UniqueWaiting && h.living }
 
 // holds reports whether the key keeps other jobs out.
 func (h keyHolder) holds(at int64) bool {
@@ -78,7 +83,7 @@ func (in *insertion) admitSpecial(ctx context.Context, special []int) error {
 	return nil
 }
 
-func (in *insertion) admitOne(ctx context.Context, i int, known map[pawl.ID]bool, holders map[string]keyHolder) error {
+func (in *insertion) admitOne(ctx context.Context, i int, known map[pawl.ID]bool, holders map[string][]keyHolder) error {
 	job, result := &in.jobs[i], &in.results[i]
 	died, err := in.letterJob(ctx, job.Letter)
 	if err != nil {
@@ -96,9 +101,11 @@ func (in *insertion) admitOne(ctx context.Context, i int, known map[pawl.ID]bool
 		return nil
 	}
 	if key := job.Unique.Key; key != "" {
-		if h, ok := holders[key]; ok && h.job != job.ID && h.holds(in.at) && (died.IsZero() || h.job != died) {
-			result.ID, result.Status = h.job, pawl.Duplicate
-			return nil
+		for _, h := range holders[key] {
+			if h.job != job.ID && h.holds(in.at) && (died.IsZero() || h.job != died) {
+				result.ID, result.Status = h.job, pawl.Duplicate
+				return nil
+			}
 		}
 		if err := in.takeKey(ctx, job, holders); err != nil {
 			return err
@@ -116,12 +123,25 @@ func (in *insertion) admitOne(ctx context.Context, i int, known map[pawl.ID]bool
 	return nil
 }
 
-func (in *insertion) takeKey(ctx context.Context, job *pawl.NewJob, holders map[string]keyHolder) error {
+// takeKey notes that a job holds its key, and forgets those that have done with it.
+func (in *insertion) takeKey(ctx context.Context, job *pawl.NewJob, holders map[string][]keyHolder) error {
 	h := keyHolder{key: job.Unique.Key, job: job.ID, scope: job.Unique.Scope, living: true}
 	if h.scope == pawl.UniqueForPeriod {
 		h.until = in.at + wholeMillis(job.Unique.Period)
 	}
-	holders[h.key] = h
+	all := []keyHolder{h}
+	for _, other := range holders[h.key] {
+		switch {
+		case other.job == h.job:
+		case other.mayHold():
+			all = append(all, other)
+		default:
+			if _, err := in.x.ExecContext(ctx, removeKey, other.key, other.job[:]); err != nil {
+				return err
+			}
+		}
+	}
+	holders[h.key] = all
 	_, err := in.x.ExecContext(ctx, upsertKey, h.key, h.job[:], int64(h.scope), h.until)
 	return err
 }
@@ -153,9 +173,9 @@ func (in *insertion) known(ctx context.Context, special []int) (map[pawl.ID]bool
 	return known, err
 }
 
-// holders are who holds the jobs' keys now.
-func (in *insertion) holders(ctx context.Context, special []int) (map[string]keyHolder, error) {
-	holders := make(map[string]keyHolder, len(special))
+// holders are who holds the jobs' keys now, or may hold them again.
+func (in *insertion) holders(ctx context.Context, special []int) (map[string][]keyHolder, error) {
+	holders := make(map[string][]keyHolder, len(special))
 	var keys []string
 	for _, i := range special {
 		if key := in.jobs[i].Unique.Key; key != "" {
@@ -171,7 +191,7 @@ func (in *insertion) holders(ctx context.Context, special []int) (map[string]key
 	}
 	found, err := selectRows(ctx, in.x, scanHolder, selectHolders, string(list))
 	for _, h := range found {
-		holders[h.key] = h
+		holders[h.key] = append(holders[h.key], h)
 	}
 	return holders, err
 }

@@ -13,7 +13,7 @@ const (
 	purgeAttempts = `delete from pawl_attempt where job_id in (select id from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
 	purgeDone     = `delete from pawl_done where rowid in (select rowid from pawl_done where finished_at < ?1 order by finished_at limit ?2)`
 
-	purgePeriods  = `delete from pawl_key where key in (select key from pawl_key where until > 0 and until <= ?1 limit ?2)`
+	purgePeriods  = `delete from pawl_key where (key, job_id) in (select key, job_id from pawl_key where until > 0 and until <= ?1 limit ?2)`
 	purgeVerdicts = `delete from pawl_verdict where job_id in (
   select job_id from pawl_verdict v where not exists (select 1 from pawl_job where id = v.job_id) limit ?1)`
 

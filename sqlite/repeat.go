@@ -13,7 +13,6 @@ const (
 	selectAccepted = `select kind, envelope from pawl_job where id = ?1 union all select kind, envelope from pawl_done where id = ?1 limit 1`
 
 	takeBackJobs = `delete from pawl_job where seq > ?1 and seq <= ?2`
-	takeBackKey  = `delete from pawl_key where key = ?1 and job_id = ?2`
 )
 
 // enqueueJobs is insertJobs for callers who say which jobs they mean: where an id was accepted for another job, none is
@@ -77,7 +76,7 @@ func (in *insertion) takeBack(ctx context.Context, base int64) error {
 	}
 	for _, i := range in.rows {
 		if key := in.jobs[i].Unique.Key; key != "" {
-			if _, err := in.x.ExecContext(ctx, takeBackKey, key, in.jobs[i].ID[:]); err != nil {
+			if _, err := in.x.ExecContext(ctx, removeKey, key, in.jobs[i].ID[:]); err != nil {
 				return fmt.Errorf("take back keys: %w", err)
 			}
 		}
