@@ -87,6 +87,7 @@ const UndecodableKind = "(undecodable)"
 type DeadLetter struct {
 	ID              ID              `json:"id"`
 	JobID           ID              `json:"job_id"`            // zero for an outbox row that died before its enqueue
+	Batch           ID              `json:"batch"`             // that the job was a member of
 	SourceMessageID string          `json:"source_message_id"` // of an outbox row
 	Connection      string          `json:"connection"`
 	Queue           string          `json:"queue"`
@@ -158,7 +159,7 @@ func NewDeadLetter(u Undertaker, job ClaimedJob, death Dead, startedAt time.Time
 		Previous:      job.Letter,
 	}
 	if envelope, decodeErr := DecodeEnvelope(job.Envelope); decodeErr == nil {
-		letter.CorrelationID, letter.Tags = envelope.CorrelationID, envelope.Tags
+		letter.CorrelationID, letter.Tags, letter.Batch = envelope.CorrelationID, envelope.Tags, envelope.Batch
 	}
 	if startedAt.IsZero() {
 		letter.Attempts = max(job.Attempt-1, 0)

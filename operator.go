@@ -75,6 +75,7 @@ type LetterFilter struct {
 	CorrelationID string       `json:"correlation_id,omitempty"`
 	Tag           string       `json:"tag,omitempty"`
 	JobID         ID           `json:"job_id,omitzero"`
+	Batch         ID           `json:"batch,omitzero"` // of members of this batch
 	Since         time.Time    `json:"since,omitzero"` // Since <= death < Until
 	Until         time.Time    `json:"until,omitzero"`
 	StatusBefore  time.Time    `json:"status_before,omitzero"` // has had its present status since before

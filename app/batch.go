@@ -211,6 +211,9 @@ func (p *program) showBatch(l batchLook) {
 	if l.Pending() > 0 {
 		next = append(next, step("what is not ended:", "%s batch show %s --members", p.invocation(), id))
 	}
+	if l.Dead > 0 {
+		next = append(next, step("what has died:", "%s dead list --all --batch %s", p.invocation(), id))
+	}
 	if l.State() == pawl.BatchIsOpen && !l.Cancelled {
 		next = append(next, step("have none follow:", "%s job cancel %s", p.invocation(), id))
 	}

@@ -196,6 +196,7 @@ func (p *program) showLetter(l pawl.DeadLetter, payload bool) {
 	out.field("Status", l.Status.String())
 	out.field("Kind", l.Kind)
 	out.field("Job", l.JobID.String())
+	out.field("Batch", l.Batch.String())
 	out.field("Message", l.SourceMessageID)
 	out.field("Queue", l.Connection+"/"+l.Queue)
 	out.field("Class", l.Class.String())

@@ -36,6 +36,7 @@ func (f *letterFiltering) addOpen(command *cobra.Command) {
 	flags.StringVar(&f.filter.Fingerprint, "group", "", "of this `GROUP`, or the one that begins so: failures that are alike (see dead groups)")
 	flags.StringVar(&f.filter.CorrelationID, "correlation-id", "", "part of this request or process")
 	flags.StringVar(&f.filter.Tag, "tag", "", "with this tag")
+	addFlag(flags, &f.filter.Batch, "batch", "BATCH_ID", "of members of this batch", pawl.ParseID)
 	flags.BoolVar(&f.filter.Regression, "regression", false, "whose group had been resolved before")
 	flags.StringVar(&f.filter.Text, "error", "", "with this `TEXT` in the error's type or message")
 	addFlag(flags, &f.filter.Since, "since", "TIME", "died at or after this time, or at most this long ago (90m, 7d)", parsePast)

@@ -204,6 +204,7 @@ func picked(o pawl.Operation) string {
 	add("correlation-id", f.CorrelationID)
 	add("tag", f.Tag)
 	add("job", f.JobID.String())
+	add("batch", f.Batch.String())
 	add("since", moment(f.Since))
 	add("until", moment(f.Until))
 	add("status-before", moment(f.StatusBefore))

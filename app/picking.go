@@ -25,7 +25,7 @@ type picking struct {
 }
 
 // pickFlags are those of which one has to be given, so that no command means everything by mistake.
-var pickFlags = []string{"group", "kind", "queue", "class", "error", "tag", "correlation-id", "since", "until"}
+var pickFlags = []string{"group", "kind", "queue", "class", "error", "tag", "correlation-id", "batch", "since", "until"}
 
 func (k *picking) add(command *cobra.Command) {
 	k.addOpen(command)

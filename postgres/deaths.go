@@ -22,15 +22,15 @@ const (
 	insertLetters = `with given as materialized (
   select * from unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[], $9::text[],
     $10::text[], $11::text[], $12::int[], $13::text[], $14::text[], $15::text[], $16::text[], $17::timestamptz[], $18::timestamptz[],
-    $19::uuid[], $20::text[], $21::text[], $22::text[], $23::bytea[])
+    $19::uuid[], $20::text[], $21::text[], $22::text[], $23::bytea[], $24::uuid[])
   t (id, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags, exception_type, attempts, source_message,
-    host, server, version, enqueued_at, started_at, previous, message, detail, history, envelope)
+    host, server, version, enqueued_at, started_at, previous, message, detail, history, envelope, batch)
 ), fresh as (
   insert into {s}.letter (id, dead_at, status_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags,
-    exception_type, attempts, source_message, host, server, version, enqueued_at, started_at, previous, message, group_resolved_at)
+    exception_type, attempts, source_message, host, server, version, enqueued_at, started_at, previous, message, batch, group_resolved_at)
   select id, date_trunc('milliseconds', now()), date_trunc('milliseconds', now()), class, reason, fingerprint, kind, queue, connection,
     job_id, correlation_id, array(select json_array_elements_text(tags::json)), exception_type, attempts, source_message, host,
-    server, version, enqueued_at, started_at, previous, message, (
+    server, version, enqueued_at, started_at, previous, message, batch, (
       select case when l.status = 2 then l.status_at else l.group_resolved_at end
       from {s}.letter l where l.fingerprint = g.fingerprint order by l.dead_at desc, l.id desc limit 1)
   from given g
@@ -187,6 +187,7 @@ func letterArgs(rows []letterRow) []any {
 		text(func(r *letterRow) string { return r.Detail }),
 		text(func(r *letterRow) string { return r.history }),
 		column(rows, func(r *letterRow) []byte { return r.Envelope }),
+		id(func(r *letterRow) pawl.ID { return r.Batch }),
 	}
 }
 

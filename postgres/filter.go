@@ -103,6 +103,9 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 	}
 	q.driven.text("fingerprint = ?", f.Fingerprint)
 	q.few = len(q.driven.terms) > 0
+	if !f.Batch.IsZero() {
+		q.driven.add("batch = ?", idValue(f.Batch))
+	}
 	switch len(f.Status) {
 	case 0:
 	case 1:

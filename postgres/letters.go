@@ -16,7 +16,7 @@ import (
 const letterColumns = `l.id, l.job_id, l.source_message, l.connection, l.queue, l.kind, l.exception_type, l.message, l.attempts,
   l.class, l.reason, l.correlation_id, l.tags, l.fingerprint, l.host, l.server, l.version, l.enqueued_at, l.started_at, l.dead_at,
   l.previous, l.status, l.redriven_by, l.redriven_at, l.new_job_id, l.redrive_outcome, l.next_letter, l.note,
-  l.group_resolved_at, l.erased_at, l.status_at`
+  l.group_resolved_at, l.erased_at, l.status_at, l.batch`
 
 const (
 	selectLetter = `select ` + letterColumns + `, e.detail, e.history, e.envelope
@@ -49,7 +49,7 @@ func letterTargets(l *pawl.DeadLetter) []any {
 		smallColumn[pawl.Status]{&l.Status},
 		&l.RedrivenBy,
 		(*timeColumn)(&l.RedrivenAt), (*idColumn)(&l.NewJobID), (*string)(&l.Outcome), (*idColumn)(&l.NextLetter), &l.Note,
-		(*timeColumn)(&l.GroupResolvedAt), (*timeColumn)(&l.ErasedAt), (*timeColumn)(&l.StatusAt),
+		(*timeColumn)(&l.GroupResolvedAt), (*timeColumn)(&l.ErasedAt), (*timeColumn)(&l.StatusAt), (*idColumn)(&l.Batch),
 	}
 }
 

@@ -109,9 +109,9 @@ func (s tables) Multiply(t testing.TB, by int, apart time.Duration) {
 	t.Helper()
 	letter := s.name("letter")
 	execute(t, s.url, fmt.Sprintf(`insert into %s (id, dead_at, status, status_at, group_resolved_at, class, reason, fingerprint, kind, queue,
-  connection, job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
+  connection, job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, message, batch)
 select gen_random_uuid(), dead_at - i * t.apart, status, status_at - i * t.apart, group_resolved_at - i * t.apart, class, reason, fingerprint, kind,
-  queue, connection, gen_random_uuid(), correlation_id, tags, exception_type, attempts, source_message, host, server, version, message || ' #' || i
+  queue, connection, gen_random_uuid(), correlation_id, tags, exception_type, attempts, source_message, host, server, version, message || ' #' || i, batch
 from %[1]s, generate_series(1, %[2]d) i, (values (interval '%[3]d milliseconds')) t (apart)`, letter, by-1, apart.Milliseconds()))
 	execute(t, s.url, "vacuum analyze "+letter)
 }

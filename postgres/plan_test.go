@@ -181,6 +181,7 @@ func TestLetterPlans(t *testing.T) {
 		"group":            {pawl.LetterFilter{Fingerprint: "1-7"}, "using letter_group"},
 		"group and status": {pawl.LetterFilter{Fingerprint: "1-7", Status: dead}, "using letter_group"},
 		"kind":             {pawl.LetterFilter{Kind: "kind-7", Status: dead}, "using letter_"},
+		"batch":            {pawl.LetterFilter{Batch: pawl.NewID(), Status: dead}, "using letter_batch"},
 	} {
 		checkPlan(t, name, s.listPlan(t, c.filter, ""), c.has, "Seq Scan")
 		c.filter.Since, c.filter.Until = time.Now().Add(-time.Hour), time.Now()

@@ -105,7 +105,7 @@ func rights() []right {
 	add(RoleWorker, "insert (name, info, kinds), update (beat, epoch, beat_at, busy, draining, unsettled, ended_at, closed, suspects, scanned, scan_queue, scan_seq, scan_at), delete", "session")
 	add(RoleWorker, "insert, update (seen_at)", "kind")
 	add(RoleWorker, "insert (id, dead_at, class, reason, fingerprint, kind, queue, connection, job_id, correlation_id, tags, exception_type, attempts, source_message, "+
-		"host, server, version, enqueued_at, started_at, previous, message, status_at, group_resolved_at)", "letter")
+		"host, server, version, enqueued_at, started_at, previous, message, status_at, group_resolved_at, batch)", "letter")
 	add(RoleWorker, "insert", "evidence")
 	add(RoleWorker, "insert, update (window_at, singles, storm, delivered, seen_at, retired_at)", "sink")
 	add(RoleWorker, "insert (letter, sink, regression), update (message)", "alert")

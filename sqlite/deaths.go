@@ -68,12 +68,12 @@ func insertLetter(ctx context.Context, x execer, l pawl.DeadLetter, at int64) (f
 	n, err := change(ctx, x, `
 		insert into pawl_letter (id, dead_at, status_at, group_resolved_at, status, class, reason, fingerprint, kind, queue, connection,
 			job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, enqueued_at, started_at,
-			previous, message)
-		values (?1, ?2, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+			previous, message, batch)
+		values (?1, ?2, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
 		on conflict (id) do nothing`,
 		l.ID[:], at, before.resolvedAt, int64(l.Class), string(l.Reason), l.Fingerprint, l.Kind, l.Queue, l.Connection, idValue(l.JobID),
 		l.CorrelationID, tags, l.ExceptionType, l.Attempts, l.SourceMessageID, l.Host, l.Server, l.Version,
-		timeValue(l.EnqueuedAt), timeValue(l.StartedAt), idValue(l.Previous), l.Message)
+		timeValue(l.EnqueuedAt), timeValue(l.StartedAt), idValue(l.Previous), l.Message, idValue(l.Batch))
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -66,6 +66,7 @@ const (
 	statusIndex = "pawl_letter_status"
 	groupIndex  = "pawl_letter_group"
 	jobIndex    = "pawl_letter_job"
+	batchIndex  = "pawl_letter_batch"
 )
 
 // letterQuery is a filter as SQL: the index that drives the query, the terms and the times that this index answers, and the
@@ -91,11 +92,19 @@ func newLetterQuery(f pawl.LetterFilter) (q letterQuery, err error) {
 		q.texts.add(`(message like ? escape '\' or exception_type like ? escape '\')`, pattern, pattern)
 	}
 	bare := len(q.facts.terms) == 0 && len(q.texts.terms) == 0 // but for statuses
-	q.inGroups = bare && f.JobID.IsZero()
+	q.inGroups = bare && f.JobID.IsZero() && f.Batch.IsZero()
 	switch {
 	case !f.JobID.IsZero():
 		q.index = jobIndex
 		q.driven.add("job_id = ?", f.JobID[:])
+		q.facts.text("fingerprint = ?", f.Fingerprint)
+		q.facts.statuses(f.Status)
+		if !f.Batch.IsZero() {
+			q.facts.add("batch = ?", f.Batch[:])
+		}
+	case !f.Batch.IsZero():
+		q.index = batchIndex
+		q.driven.add("batch = ?", f.Batch[:])
 		q.facts.text("fingerprint = ?", f.Fingerprint)
 		q.facts.statuses(f.Status)
 	case f.Fingerprint != "":

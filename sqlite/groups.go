@@ -66,7 +66,7 @@ func (q letterQuery) tally(ctx context.Context, x execer, tally *desk.Tally, str
 		return err
 	case many:
 		return q.tallyTable(ctx, x, tally, 4*stretch)
-	case q.index == jobIndex || len(q.rest().terms) > 0: // few
+	case q.index == jobIndex || q.index == batchIndex || len(q.rest().terms) > 0: // few
 		query, args := q.matching(asText, false)
 		_, err := tallyPart(ctx, x, tally, query, args, 0)
 		return err

@@ -15,7 +15,7 @@ import (
 const letterColumns = `l.id, l.job_id, l.source_message, l.connection, l.queue, l.kind, l.exception_type, l.message,
 	l.attempts, l.class, l.reason, l.correlation_id, l.tags, l.fingerprint, l.host, l.server, l.version, l.enqueued_at,
 	l.started_at, l.dead_at, l.previous, l.status, l.redriven_by, l.redriven_at, l.new_job_id, l.redrive_outcome,
-	l.next_letter, l.note, l.group_resolved_at, l.erased_at, max(l.status_at, l.dead_at)`
+	l.next_letter, l.note, l.group_resolved_at, l.erased_at, max(l.status_at, l.dead_at), l.batch`
 
 // letterTargets are where letterColumns go.
 func letterTargets(l *pawl.DeadLetter) []any {
@@ -27,7 +27,7 @@ func letterTargets(l *pawl.DeadLetter) []any {
 		&l.Server, &l.Version, (*timeColumn)(&l.EnqueuedAt), (*timeColumn)(&l.StartedAt), (*timeColumn)(&l.DeadAt),
 		(*idColumn)(&l.Previous), &l.Status, &l.RedrivenBy, (*timeColumn)(&l.RedrivenAt), (*idColumn)(&l.NewJobID),
 		&l.Outcome, (*idColumn)(&l.NextLetter), &l.Note, (*timeColumn)(&l.GroupResolvedAt), (*timeColumn)(&l.ErasedAt),
-		(*timeColumn)(&l.StatusAt),
+		(*timeColumn)(&l.StatusAt), (*idColumn)(&l.Batch),
 	}
 }
 

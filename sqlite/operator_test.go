@@ -70,9 +70,9 @@ func (f tables) Show(t testing.TB, table string) {
 func (f tables) Multiply(t testing.TB, by int, apart time.Duration) {
 	t.Helper()
 	f.exec(t, fmt.Sprintf(`insert into pawl_letter (id, dead_at, status, status_at, group_resolved_at, class, reason, fingerprint, kind, queue,
-		connection, job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, message)
+		connection, job_id, correlation_id, tags, exception_type, attempts, source_message, host, server, version, message, batch)
 		select randomblob(16), dead_at - %d * i, status, status_at - %[1]d * i, group_resolved_at - %[1]d * i, class, reason, fingerprint, kind, queue,
-		connection, randomblob(16), correlation_id, tags, exception_type, attempts, source_message, host, server, version, message || ' #' || i
+		connection, randomblob(16), correlation_id, tags, exception_type, attempts, source_message, host, server, version, message || ' #' || i, batch
 		from pawl_letter, (with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) select i from n)`,
 		apart.Milliseconds(), by-1))
 	f.exec(t, `insert into pawl_evidence (letter, detail, history) select id, '', '[]' from pawl_letter where id not in (select letter from pawl_evidence)`)

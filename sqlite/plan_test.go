@@ -126,6 +126,7 @@ func TestUnindexedLetterPlans(t *testing.T) {
 		"text of group":   {pawl.LetterFilter{Text: "x", Fingerprint: "1-x"}, groupIndex + " (fingerprint=?"},
 		"kind of a group": {pawl.LetterFilter{Kind: "k", Fingerprint: "1-x"}, groupIndex + " (fingerprint=?"},
 		"job":             {pawl.LetterFilter{JobID: pawl.NewID(), Kind: "k", Fingerprint: "f", Text: "x"}, jobIndex + " (job_id=?"},
+		"batch":           {pawl.LetterFilter{Batch: pawl.NewID(), Kind: "k", Fingerprint: "f", Text: "x"}, batchIndex + " (batch=?"},
 	} {
 		q := letterQueryOf(t, c.filter)
 		query, args := q.first(q.times, newestFirst, 51)

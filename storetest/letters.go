@@ -117,11 +117,12 @@ func letterPagesWhileGrowing(f *fixture) {
 }
 
 func letterFilters(f *fixture) {
+	batch := pawl.NewID()
 	plain := f.looseLetter()
 	special := f.looseLetter(func(l *pawl.DeadLetter) {
 		l.Class, l.Reason, l.Kind, l.Queue, l.Connection = pawl.DeathPoison, pawl.ReasonCrashLoop, otherKind, critical, "reports"
 		l.Fingerprint, l.CorrelationID, l.Tags = "1-abc", "req-7", []string{"x", "red"}
-		l.ExceptionType, l.Message = "*smtp.Error", "mailbox full"
+		l.ExceptionType, l.Message, l.Batch = "*smtp.Error", "mailbox full", batch
 	})
 	resolved := f.looseLetter()
 	f.recorded(plain, special, resolved)
@@ -136,6 +137,9 @@ func letterFilters(f *fixture) {
 		"correlation id":  {CorrelationID: "req-7"},
 		"tag":             {Tag: "red"},
 		"job":             {JobID: special.JobID},
+		"batch":           {Batch: batch},
+		"job of a batch":  {JobID: special.JobID, Batch: batch},
+		"group in batch":  {Batch: batch, Fingerprint: "1-abc", Status: []pawl.Status{pawl.StatusDead}, Kind: otherKind},
 		"text of message": {Text: "box fu"},
 		"text of type":    {Text: "smtp.Err"},
 	} {
@@ -152,6 +156,9 @@ func letterFilters(f *fixture) {
 		"tag":            {Tag: "re"},
 		"two tags":       {Tag: `x","red`},
 		"job":            {JobID: pawl.NewID()},
+		"batch":          {Batch: pawl.NewID()},
+		"job of batch":   {JobID: plain.JobID, Batch: batch},
+		"group in batch": {Batch: batch, Fingerprint: "1-abd"},
 		"status":         {Status: []pawl.Status{pawl.StatusDiscarded}},
 	} {
 		f.picks("no "+name, filter)

@@ -79,6 +79,7 @@ func FilterText(f pawl.LetterFilter) string {
 	add("correlation id", f.CorrelationID)
 	add("tag", f.Tag)
 	add("job", f.JobID.String())
+	add("batch", f.Batch.String())
 	add("died since", at(f.Since))
 	add("died before", at(f.Until))
 	add("text", f.Text)

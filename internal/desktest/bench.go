@@ -47,6 +47,9 @@ func letterCases(now time.Time, one pawl.DeadLetter) []letterCase {
 		{"no-text", pawl.LetterFilter{Text: "no such text"}},
 		{"correlation", pawl.LetterFilter{CorrelationID: one.CorrelationID, OldestFirst: true}},
 		{"job", pawl.LetterFilter{JobID: one.JobID}},
+		{"batch", pawl.LetterFilter{Batch: one.Batch, Status: dead}},
+		{"rare-in-batch", pawl.LetterFilter{Batch: one.Batch, Kind: "needle.v1", OldestFirst: true}},
+		{"text-in-batch", pawl.LetterFilter{Batch: one.Batch, Text: "needle"}},
 		{"since", pawl.LetterFilter{Since: day}},
 		{"until", pawl.LetterFilter{Until: day, Status: dead}},
 		{"between", pawl.LetterFilter{Since: week, Until: day, Status: dead}},
@@ -98,7 +101,7 @@ func manyLetters(d Desk, all int) pawl.DeadLetter {
 	d.Helper()
 	const first, groups = 500, 100
 	reasons := []pawl.Reason{pawl.ReasonBudget, pawl.ReasonBudget, pawl.ReasonTimeout, pawl.ReasonPermanent}
-	some := Letters(first)
+	some, batch := Letters(first), pawl.NewID()
 	for i := range some {
 		l := &some[i]
 		l.Kind, l.Queue = fmt.Sprintf("kind-%d.v1", i%20), []string{"1-critical", "2-default", "3-bulk"}[i%3]
@@ -111,6 +114,9 @@ func manyLetters(d Desk, all int) pawl.DeadLetter {
 		}
 		l.Reason = reasons[i%4]
 		l.Class = map[bool]pawl.DeathClass{true: pawl.DeathPermanent}[l.Reason == pawl.ReasonPermanent]
+		if i%10 == 3 {
+			l.Batch = batch
+		}
 		l.Tags, l.CorrelationID = []string{"vip", fmt.Sprintf("team-%d", i%10)}, pawl.NewID().String()
 	}
 	d.Record(some[:groups]...)
@@ -124,6 +130,7 @@ func manyLetters(d Desk, all int) pawl.DeadLetter {
 	d.Tables.Multiply(d, all/first, 3*time.Hour)
 	needle := Letter(func(l *pawl.DeadLetter) {
 		l.Kind, l.Queue, l.Connection, l.Fingerprint, l.Message = "needle.v1", "9-needle", "needle", "1-needle", "a needle"
+		l.Batch = batch
 		l.Class, l.Reason, l.Tags, l.CorrelationID = pawl.DeathPoison, pawl.ReasonCrashLoop, []string{"needle"}, pawl.NewID().String()
 	})
 	d.Record(needle)

@@ -10,6 +10,7 @@ import (
 type Letter struct {
 	ID              pawl.ID         `json:"id" doc:"of the letter"`
 	JobID           Ref             `json:"job_id" doc:"the job that died; null for an outbox row that died before its enqueue"`
+	Batch           Ref             `json:"batch" doc:"of which that job was a member"`
 	SourceMessageID Text            `json:"source_message_id" doc:"of an outbox row"`
 	Connection      string          `json:"connection" doc:"where the job died"`
 	Queue           string          `json:"queue" doc:"that the job waited in"`
@@ -45,7 +46,7 @@ type Letter struct {
 // LetterOf is a letter's form.
 func LetterOf(l pawl.DeadLetter) Letter {
 	return Letter{
-		ID: l.ID, JobID: Ref(l.JobID), SourceMessageID: Text(l.SourceMessageID), Connection: l.Connection,
+		ID: l.ID, JobID: Ref(l.JobID), Batch: Ref(l.Batch), SourceMessageID: Text(l.SourceMessageID), Connection: l.Connection,
 		Queue: l.Queue, Kind: l.Kind, ExceptionType: l.ExceptionType, Message: l.Message, Attempts: l.Attempts,
 		Class: l.Class, Reason: l.Reason, OutcomeUnknown: l.Reason.OutcomeUnknown(),
 		CorrelationID: Text(l.CorrelationID), Tags: List(l.Tags), Group: l.Fingerprint,
@@ -60,7 +61,7 @@ func LetterOf(l pawl.DeadLetter) Letter {
 // Read reads the form.
 func (l Letter) Read() pawl.DeadLetter {
 	return pawl.DeadLetter{
-		ID: l.ID, JobID: pawl.ID(l.JobID), SourceMessageID: string(l.SourceMessageID), Connection: l.Connection,
+		ID: l.ID, JobID: pawl.ID(l.JobID), Batch: pawl.ID(l.Batch), SourceMessageID: string(l.SourceMessageID), Connection: l.Connection,
 		Queue: l.Queue, Kind: l.Kind, ExceptionType: l.ExceptionType, Message: l.Message, Attempts: l.Attempts,
 		Class: l.Class, Reason: l.Reason, CorrelationID: string(l.CorrelationID), Tags: l.Tags, Fingerprint: l.Group,
 		GroupResolvedAt: time.Time(l.GroupResolvedAt), ErasedAt: time.Time(l.ErasedAt), StatusAt: time.Time(l.StatusAt),

@@ -18,6 +18,7 @@ type Filter struct {
 	CorrelationID string            `query:"correlation_id" json:"correlation_id,omitempty" doc:"part of this request or process"`
 	Tag           string            `query:"tag" json:"tag,omitempty" doc:"with this tag"`
 	JobID         pawl.ID           `query:"job_id" json:"job_id,omitzero" doc:"of this job"`
+	Batch         pawl.ID           `query:"batch" json:"batch,omitzero" doc:"of members of this batch"`
 	Since         time.Time         `query:"since" json:"since,omitzero" doc:"died at or after this time"`
 	Until         time.Time         `query:"until" json:"until,omitzero" doc:"died before this time"`
 	StatusBefore  time.Time         `query:"status_before" json:"status_before,omitzero" doc:"has had its present status since before this time"`
@@ -29,7 +30,7 @@ type Filter struct {
 // FilterOf is a filter's form.
 func FilterOf(f pawl.LetterFilter) Filter {
 	return Filter{
-		f.Status, f.Class, string(f.Reason), f.Kind, f.Queue, f.Connection, f.Fingerprint, f.CorrelationID, f.Tag, f.JobID,
+		f.Status, f.Class, string(f.Reason), f.Kind, f.Queue, f.Connection, f.Fingerprint, f.CorrelationID, f.Tag, f.JobID, f.Batch,
 		f.Since, f.Until, f.StatusBefore, f.Regression, f.Text, f.OldestFirst,
 	}
 }
@@ -38,7 +39,7 @@ func FilterOf(f pawl.LetterFilter) Filter {
 func (f Filter) Read() pawl.LetterFilter {
 	return pawl.LetterFilter{
 		Status: f.Status, Class: f.Class, Reason: pawl.Reason(f.Reason), Kind: f.Kind, Queue: f.Queue, Connection: f.Connection,
-		Fingerprint: f.Group, CorrelationID: f.CorrelationID, Tag: f.Tag, JobID: f.JobID, Since: f.Since, Until: f.Until,
+		Fingerprint: f.Group, CorrelationID: f.CorrelationID, Tag: f.Tag, JobID: f.JobID, Batch: f.Batch, Since: f.Since, Until: f.Until,
 		StatusBefore: f.StatusBefore, Regression: f.Regression, Text: f.Error, OldestFirst: f.OldestFirst,
 	}
 }
