@@ -163,7 +163,8 @@ func UniqueWhileUnfinished(key string) Option {
 	return unique(Unique{Key: key, Scope: UniqueUnfinished})
 }
 
-// UniqueFor drops the enqueue for a period after the first one, also when that job is done or dead by then.
+// UniqueFor drops the enqueue for a period after the first one, also when that job is done or dead by then. For as long, the same job
+// with the same id is a repeat.
 func UniqueFor(key string, period time.Duration) Option {
 	return unique(Unique{Key: key, Scope: UniqueForPeriod, Period: period})
 }

@@ -230,7 +230,11 @@ func (a *admission) decide(job *pawl.NewJob) pawl.Enqueued {
 	if job.Unique.Key != "" {
 		key, died := keyHash(job.Unique.Key), a.died[job.Letter]
 		for _, holder := range a.holders[key] {
-			if holder != job.ID && (died.IsZero() || holder != died) {
+			switch {
+			case !died.IsZero() && holder == died:
+			case holder == job.ID: // whose period goes on, though its end is forgotten
+				return pawl.Enqueued{ID: job.ID, Status: pawl.Repeated}
+			default:
 				return pawl.Enqueued{ID: holder, Status: pawl.Duplicate}
 			}
 		}

@@ -42,7 +42,11 @@ func (in *insertion) refused(from int) func(scan func(...any) error) error {
 		if err := scan(&n, &holder, &one); err != nil {
 			return err
 		}
-		in.results[from+n-1] = pawl.Enqueued{ID: pawl.ID(holder), Status: pawl.Duplicate}
+		result := &in.results[from+n-1]
+		if result.Status = pawl.Duplicate; result.ID == pawl.ID(holder) { // its period goes on, though its end is forgotten
+			result.Status = pawl.Repeated
+		}
+		result.ID = pawl.ID(holder)
 		return nil
 	}
 }

@@ -102,10 +102,15 @@ func (in *insertion) admitOne(ctx context.Context, i int, known map[pawl.ID]bool
 	}
 	if key := job.Unique.Key; key != "" {
 		for _, h := range holders[key] {
-			if h.job != job.ID && h.holds(in.at) && (died.IsZero() || h.job != died) {
+			switch {
+			case !h.holds(in.at), !died.IsZero() && h.job == died:
+				continue
+			case h.job == job.ID: // whose period goes on, though its end is forgotten
+				result.Status = pawl.Repeated
+			default:
 				result.ID, result.Status = h.job, pawl.Duplicate
-				return nil
 			}
+			return nil
 		}
 		if err := in.takeKey(ctx, job, holders); err != nil {
 			return err

@@ -16,6 +16,7 @@ func uniquePromises() []promise {
 		{name: "while unfinished: held until the job has ended", check: uniqueWhileUnfinished},
 		{name: "while unfinished: a retry does not collide with itself", check: uniqueRetry},
 		{name: "for a period: held whatever becomes of the job", check: uniqueForPeriod},
+		{name: "for a period: not again under the same id, though that is forgotten", check: uniqueForLongPeriod},
 		{name: "a death frees the key as its scope says", check: uniqueAfterDeath},
 		{name: "clearing a queue frees the keys of its unfinished jobs", check: uniqueAfterClear},
 		{name: "in one batch the first holds the key", check: uniqueInBatch},
@@ -98,6 +99,21 @@ func uniqueForPeriod(f *fixture) {
 	f.duplicates("before the period's end", holder, key)
 	f.pass(2 * time.Hour)
 	f.put(key)
+}
+
+func uniqueForLongPeriod(f *fixture) {
+	session, key := f.host("a"), pawl.UniqueFor("k", 100*24*time.Hour)
+	job := f.job(key)
+	f.enqueue(job)
+	f.settle(session, end(f.claimOne(session), pawl.Done{}))
+	repeated := pawl.Enqueued{ID: job.ID, Status: pawl.Repeated}
+	for range 5 { // until nothing but the key remembers the id
+		f.pass(24 * time.Hour)
+		session = f.host("a")
+		f.sweep(session)
+		f.equal("the same job", f.try(job)[0], repeated)
+		f.equal("the same job among others", f.try(f.job(), job)[1], repeated)
+	}
 }
 
 func uniqueAfterDeath(f *fixture) {
