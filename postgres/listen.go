@@ -19,21 +19,17 @@ const (
 )
 
 // startWaking starts what tells this process of commits elsewhere, and what tells others of its own.
-func (s *Store) startWaking(url string) error {
+func (s *Store) startWaking() {
 	s.workers.Go(s.notifyOthers)
 	if s.pooler {
 		s.config.Logger.Info("behind a connection pooler nobody can listen for new jobs: looking every 200 ms instead")
 		s.workers.Go(func() { s.pollUntil(s.background) })
-		return nil
+		return
 	}
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return err
-	}
+	config := s.pool.Config().ConnConfig // without what a URL says to a pool, which the server refuses
 	config.ConnectTimeout = 5 * time.Second
 	config.RuntimeParams["application_name"] = "pawl listen " + s.schema.channel
 	s.workers.Go(func() { s.listen(config) })
-	return nil
 }
 
 // listen keeps a connection that hears notifications, a fresh one whenever it was lost, until the store is closed.

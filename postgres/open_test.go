@@ -170,3 +170,49 @@ func TestUnreachable(t *testing.T) {
 }
 
 func table(schema, name string) string { return pgx.Identifier{schema, name}.Sanitize() }
+
+// A search_path is no way to say where the tables are: it is refused unless it says the same as the configuration.
+func TestSearchPath(t *testing.T) {
+	t.Parallel()
+	config := postgres.Config{Schema: "nobody_makes_this", NoMigrate: true}
+	for given, refused := range map[string]string{
+		"search_path=app":                              `search_path "app"`,
+		"search_path=public," + config.Schema:          `search_path "public,`,
+		"search_path=":                                 `search_path ""`,
+		"options=-c%20search_path%3Dapp":               `search_path "app"`,
+		"options=-csearch_path%3Dapp%20-c%20jit%3Doff": `search_path "app"`,
+		"search_path=" + config.Schema + ",public":     "",
+		"search_path=%22" + config.Schema + "%22":      "",
+		"options=-c%20jit%3Doff":                       "",
+	} {
+		_, err := postgres.Open(t.Context(), withParameter(t, given), config)
+		switch {
+		case refused == "" && !errors.Is(err, pawl.ErrSchema): // nobody has made the tables
+			t.Errorf("%s: %v", given, err)
+		case refused != "" && (!errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), refused) || !strings.Contains(err.Error(), config.Schema)):
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+}
+
+// withParameter is the server's URL with one parameter more.
+func withParameter(t *testing.T, parameter string) string {
+	t.Helper()
+	joint := "?"
+	if strings.Contains(server(t), "?") {
+		joint = "&"
+	}
+	return server(t) + joint + parameter
+}
+
+// What a URL says to a pool is kept from the connection that listens.
+func TestListensThoughThePoolIsConfigured(t *testing.T) {
+	t.Parallel()
+	said := &lines{}
+	config := postgres.Config{Schema: freshSchema(t), Logger: slog.New(said)}
+	openIn(t, withParameter(t, "pool_max_conns=3"), config)
+	listening(t, openIn(t, server(t), config), 2)
+	if warned := said.at(slog.LevelWarn); len(warned) > 0 {
+		t.Errorf("said %q", warned)
+	}
+}

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,6 +20,9 @@ func (s *Store) connect(ctx context.Context, url string) error {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("%w: %w", pawl.ErrInvalid, err) // pgx leaves passwords out of it
+	}
+	if err := s.checkSearchPath(config.ConnConfig.RuntimeParams); err != nil {
+		return err
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
@@ -39,6 +44,24 @@ func (s *Store) connect(ctx context.Context, url string) error {
 	}
 	s.pool, err = pgxpool.NewWithConfig(ctx, config)
 	return err
+}
+
+// pathOption is a search_path among the options of a connection.
+var pathOption = regexp.MustCompile(`search_path\s*=\s*(\S*)`)
+
+// checkSearchPath refuses a search_path that does not begin with the schema of the tables. Their names are always qualified, so whoever
+// gave it would find others than he means.
+func (s *Store) checkSearchPath(params map[string]string) error {
+	path, given := params["search_path"]
+	if found := pathOption.FindStringSubmatch(params["options"]); !given && found != nil {
+		path, given = found[1], true
+	}
+	first, _, _ := strings.Cut(path, ",")
+	if !given || strings.Trim(first, ` "`) == s.schema.name {
+		return nil
+	}
+	return &pawl.FieldError{Field: "search_path", Value: path, Rule: fmt.Sprintf("must be left out of the store's URL and of PGOPTIONS: "+
+		"the tables are in schema %q; another is named by the schema of the configuration", s.schema.name)}
 }
 
 // prepare looks at the server through a connection of its own, and migrates.

@@ -122,7 +122,8 @@ type Store struct {
 var _ pawl.Store = (*Store)(nil)
 
 // Open connects to the server and brings the store's tables up to date. The url is what pgx takes: postgres://… or
-// key=value pairs, and the PG* environment for what it leaves out. The caller closes the store.
+// key=value pairs, and the PG* environment for what it leaves out; a search_path that does not begin with the schema is refused. The
+// caller closes the store.
 func Open(ctx context.Context, url string, config Config) (*Store, error) {
 	tells := config.Logger != nil
 	config = config.withDefaults()
@@ -155,13 +156,12 @@ func (s *Store) open(ctx context.Context, url string) error {
 	}
 	s.inserts = make(chan struct{}, max(1, s.config.Conns/2))
 	s.waker = newWaker()
-	if err := s.startWaking(url); err != nil {
-		return err
-	}
+	s.startWaking()
 	s.enqueues = newGrouper()
 	s.workers.Go(s.runGroups)
 	s.workers.Go(s.runTurns)
 	s.workers.Go(s.watchUntaken)
+	s.workers.Go(s.watchSwapped)
 	s.workers.Go(s.runCounts)
 	return s.sayOpened()
 }

@@ -14,7 +14,8 @@ import (
 // claim is under way it may get them, so its end is awaited before hosts are told to claim: in vain, they would cost as much as
 // all else.
 type untaken struct {
-	watch chan struct{} // there are such jobs
+	watch   chan struct{} // there are such jobs
+	swapped chan struct{} // others have taken some
 
 	mu     sync.Mutex
 	claims int // under way
@@ -23,7 +24,7 @@ type untaken struct {
 }
 
 func newUntaken() *untaken {
-	return &untaken{watch: make(chan struct{}, 1), jobs: map[pawl.ID]time.Time{}}
+	return &untaken{watch: make(chan struct{}, 1), swapped: make(chan struct{}, 1), jobs: map[pawl.ID]time.Time{}}
 }
 
 // begin notes that a claim is under way from now on.
@@ -110,7 +111,21 @@ func (s *Store) tellUntaken(began time.Time, claimed pawl.Claimed, all bool) {
 	case tell:
 		s.waker.signal()
 	case swapped:
-		time.AfterFunc(swappedAfter, s.waker.signal)
+		poke(s.turns.untaken.swapped)
+	}
+}
+
+// watchSwapped tells this process's hosts of what others have left, until the store is closed.
+func (s *Store) watchSwapped() {
+	for {
+		select {
+		case <-s.turns.untaken.swapped:
+		case <-s.background.Done():
+			return
+		}
+		if wait(s.background, swappedAfter) {
+			s.waker.signal()
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawljobs/pawl"
@@ -89,5 +91,36 @@ func TestUntakenGrowsStale(t *testing.T) {
 	}
 	if ids, left := u.stale(); len(ids) != 0 || !left {
 		t.Errorf("then stale %v, left %v", ids, left)
+	}
+}
+
+// Hosts are told of what other processes have left a moment later, and of nothing once the store is closed.
+func TestSwappedIsTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		closed bool
+		told   int64
+	}{"open": {false, 1}, "closed": {true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &Store{waker: newWaker(), turns: newTurnGiver()}
+				s.background, s.stop = context.WithCancel(context.Background())
+				defer func() { s.stop(); s.workers.Wait() }()
+				s.workers.Go(s.watchSwapped)
+				s.turns.untaken.add(idList{[16]byte(pawl.NewID())}, nil)
+				time.Sleep(time.Second)
+				began := s.turns.untaken.begin()
+				s.tellUntaken(began, pawl.Claimed{}, true)
+				if c.closed {
+					s.stop()
+					s.workers.Wait()
+				}
+				time.Sleep(time.Second)
+				if n := s.waker.generation.Load(); n != c.told {
+					t.Errorf("hosts were told %d times, want %d", n, c.told)
+				}
+			})
+		})
 	}
 }

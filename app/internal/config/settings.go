@@ -39,7 +39,7 @@ type Settings struct {
 type Connection struct {
 	URL       string        `key:"url" doc:"sqlite:PATH or postgres://USER@HOST/DATABASE; a password in it is refused in a file"`
 	Password  Secret        `key:"password" doc:"goes into the url"`
-	Schema    string        `key:"schema" doc:"PostgreSQL: the schema of the tables; empty: pawl"`
+	Schema    string        `key:"schema" doc:"PostgreSQL: the schema of the tables; empty: pawl. A search_path of the url that names another is refused"`
 	Conns     int           `key:"conns" doc:"PostgreSQL: connections of the store; 0: 4"`
 	Pooler    bool          `key:"pooler" doc:"PostgreSQL: there is a pooler in transaction mode in between; pgbouncer is noticed by itself"`
 	History   time.Duration `key:"history" doc:"how long finished jobs are kept to be looked at; 0: 24 hours; -1s: not at all"`
