@@ -65,7 +65,14 @@ func (in *insertion) openBatches(ctx context.Context) error {
 			lookForOver(in.x)
 		}
 	}
-	return in.refuseLate(ctx, open)
+	late := in.refuseLate(ctx, open)
+	if late == nil {
+		return nil
+	}
+	if err := in.takeBackBatches(ctx); err != nil { // the transaction may go on
+		return err
+	}
+	return late
 }
 
 // openBatch opens one, unless its id is taken.
@@ -220,6 +227,18 @@ func cancelCallback(ctx context.Context, x execer, batch pawl.ID, keep bool, at 
 	}
 	_, err = x.ExecContext(ctx, deleteBatchJob, batch[:])
 	return err == nil, err
+}
+
+// takeBackBatches removes the batches that this insertion has opened.
+func (in *insertion) takeBackBatches(ctx context.Context) error {
+	for i := range in.jobs {
+		if id := in.jobs[i].ID; in.jobs[i].Opens && in.results[i].Status == pawl.Accepted {
+			if err := takeBackBatch(ctx, in.x, id); err != nil {
+				return fmt.Errorf("take back batches: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // takeBackBatch removes a batch that was opened just now.

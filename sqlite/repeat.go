@@ -67,12 +67,8 @@ func (in *insertion) takeBack(ctx context.Context, base int64) error {
 	if _, err := in.x.ExecContext(ctx, takeBackJobs, base, base+int64(len(in.rows))); err != nil {
 		return fmt.Errorf("take back jobs: %w", err)
 	}
-	for i := range in.jobs {
-		if id := in.jobs[i].ID; in.jobs[i].Opens && in.results[i].Status == pawl.Accepted {
-			if err := takeBackBatch(ctx, in.x, id); err != nil {
-				return fmt.Errorf("take back batches: %w", err)
-			}
-		}
+	if err := in.takeBackBatches(ctx); err != nil {
+		return err
 	}
 	for _, i := range in.rows {
 		if key := in.jobs[i].Unique.Key; key != "" {

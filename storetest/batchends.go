@@ -361,3 +361,28 @@ func batchRefusedInTransaction(f *fixture) {
 	f.done(session, job)
 	f.follows(session, batch, 1, 0, 0)
 }
+
+func batchTooLateInTransaction(f *fixture) {
+	session := f.host("a")
+	kind := pawl.NewKind[int](otherKind, pawl.Policy{})
+	callback := func(id pawl.ID, members ...pawl.NewJob) []pawl.NewJob {
+		job, err := kind.New(f.ctx, f.store.Connection(), 7, pawl.WithID(id))
+		f.ok("make callback", err)
+		jobs, err := pawl.NewBatch(job, members)
+		f.ok("make batch", err)
+		return jobs
+	}
+	over, never := pawl.NewID(), pawl.NewID()
+	_, err := f.store.Enqueue(f.ctx, callback(over, f.job()))
+	f.ok("open", err)
+	f.done(session, f.claimOne(session))
+	f.done(session, f.follows(session, over, 1, 0, 0))
+	tx := f.begin()
+	_, err = tx.Enqueue(f.ctx, append(callback(never, f.job()), callback(over, f.job())...))
+	f.fails("too late", err, pawl.ErrBatchEnded)
+	f.ok("commit", tx.Commit())
+	f.sweep(session)
+	_, err = f.store.Batch(f.ctx, never)
+	f.fails("the other batch", err, pawl.ErrNotFound)
+	f.claimNone("after a refusal", session)
+}

@@ -18,6 +18,7 @@ func otherJobPromises() []promise {
 		{name: "where one of a batch in a transaction is another job, none is stored, and the transaction goes on", check: otherInTx},
 		{name: "who enqueues another job under an id is refused alone", check: otherAlone},
 		{name: "a call with another job in a transaction opens no batch and adds to none", check: batchRefusedInTransaction},
+		{name: "a call that comes too late for one batch opens no other in a transaction", check: batchTooLateInTransaction},
 	}
 }
 
