@@ -54,5 +54,16 @@ func TurnLock(schema string) int64 {
 // ForgetLimits makes the next claim by this handle read the limits again, as it does after a second.
 func (s *Store) ForgetLimits() { s.forgetLimits() }
 
+// PassArrivals has looks begin behind what was taken by now, for so long, as they do where the way there is long.
+func (s *Store) PassArrivals(long time.Duration) {
+	a := &s.turns.arrivals
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nextWhole = time.Now().Add(long)
+	for i := range a.marks {
+		a.marks[i].at = time.Time{}
+	}
+}
+
 // GiveTurns gives turns to jobs that stand in line, as hosts do that are woken.
 func (s *Store) GiveTurns(ctx context.Context) { s.giveTurns(ctx) }

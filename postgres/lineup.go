@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -109,7 +108,7 @@ func (c *claim) obeyLimits(ctx context.Context) error {
 		}
 	}
 	if len(started) > 0 {
-		_, more, err := c.store.giveSlowly(ctx, started)
+		_, more, err := c.store.giveSlowly(ctx, started, c.store.turns.lookFrom())
 		if err != nil {
 			return fmt.Errorf("count starts: %w", err)
 		}
@@ -165,12 +164,7 @@ func (c *claim) putInLine(ctx context.Context, unlined []int, numbers map[string
 // giveIfAny gives turns where something has happened to jobs that stand in line, and counts batches.
 func (s *Store) giveIfAny(ctx context.Context) {
 	s.countIfAny(ctx)
-	var any bool
-	var next *time.Duration
-	err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, s.sql.anyArrival).Scan(&any, &next)
-	})
-	if err == nil && any {
-		s.giveTurns(ctx)
+	if any, _, err := s.anyArrival(ctx); err == nil && any {
+		s.giveAllTurns(ctx)
 	}
 }

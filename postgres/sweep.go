@@ -151,14 +151,12 @@ func (s *Store) sweep(ctx context.Context, request pawl.SweepRequest, report *pa
 func (s *Store) sweepTurns(ctx context.Context, found sweeping, report *pawl.SweepReport) error {
 	token := found.token
 	if found.arrivals || token != nil && *token <= 0 {
-		s.giveTurns(ctx)
-		var any bool
-		err := s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, s.sql.anyArrival).Scan(&any, &token)
-		})
+		s.giveAllTurns(ctx)
+		any, next, err := s.anyArrival(ctx)
 		if err != nil {
 			return fmt.Errorf("give turns: %w", err)
 		}
+		token = next
 		report.More = report.More || any
 	}
 	if token != nil && (report.NextDue < 0 || *token < report.NextDue) {
@@ -195,7 +193,7 @@ func (w *sweeping) run(ctx context.Context, conn *pgxpool.Conn) error {
 		}
 	}
 	s.due.queue(batch, w)
-	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&w.arrivals, &w.token) })
+	s.queueAnyArrival(batch, 0, &w.arrivals, &w.token)
 	batch.Queue(s.sql.anyTally, true).QueryRow(func(row pgx.Row) error { return row.Scan(&w.tallies) })
 	w.queueSchedules(batch)
 	batch.Queue(s.sql.purgeKeys, w.limit).Exec(count(&w.keys))

@@ -71,6 +71,8 @@ type giving struct {
 	again  map[lines]bool // lines that were longer than is let through at a time
 	made   int            // jobs that became ready
 	more   bool           // there is more to look at
+	from   int64          // the first arrival that is looked at
+	last   int64          // that was taken
 }
 
 // stand is where a job stands.
@@ -91,8 +93,8 @@ func scanStand(rows pgx.Rows) (s stand, err error) {
 	return s, err
 }
 
-func newGiving(s *Store, conn *pgxpool.Conn) giving {
-	return giving{store: s, conn: conn, limits: map[int32]pawl.Limit{}, dirty: map[lines]bool{}}
+func newGiving(s *Store, conn *pgxpool.Conn, from int64) giving {
+	return giving{store: s, conn: conn, from: from, limits: map[int32]pawl.Limit{}, dirty: map[lines]bool{}}
 }
 
 func (t *giving) run(ctx context.Context, started idList) error {
@@ -131,9 +133,12 @@ func (t *giving) run(ctx context.Context, started idList) error {
 func (t *giving) end(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	batch.Queue("commit")
-	var token *time.Duration
-	batch.Queue(t.store.sql.anyArrival).QueryRow(func(row pgx.Row) error { return row.Scan(&t.more, &token) })
-	return t.conn.SendBatch(ctx, batch).Close()
+	t.store.queueAnyArrival(batch, t.from, &t.more, new(*time.Duration))
+	if err := t.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	t.store.turns.arrivals.took(time.Now(), t.last)
+	return nil
 }
 
 // begin takes what there is to look at, unless somebody else gives turns and the lock is not to be waited for.
@@ -147,7 +152,7 @@ func (t *giving) begin(ctx context.Context, lock string) error {
 		job pawl.ID
 	}
 	var arrived []arrival
-	batch.Queue(s.sql.takeArrivals, arrivalsAtOnce).Query(func(rows pgx.Rows) error {
+	batch.Queue(s.sql.takeArrivals, arrivalsAtOnce, t.from).Query(func(rows pgx.Rows) error {
 		var a arrival
 		var l lines
 		var kind *int32
@@ -157,6 +162,7 @@ func (t *giving) begin(ctx context.Context, lock string) error {
 			}
 			t.look(l)
 			arrived = append(arrived, a)
+			t.last = max(t.last, a.n)
 			t.mine = true
 			return nil
 		})

@@ -20,10 +20,13 @@ type turnGiver struct {
 	untold  atomic.Int64 // since when there may be ready jobs that only this process has been told of, in Unix nanoseconds; 0: there are none
 	telling atomic.Bool  // a timer looks at it
 	untaken *untaken
+
+	arrivals arrivalMarks
+	missing  chan struct{} // is poked when a look did not begin with the first arrival
 }
 
 func newTurnGiver() *turnGiver {
-	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1), untaken: newUntaken()}
+	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1), missing: make(chan struct{}, 1), untaken: newUntaken()}
 	g.turn <- struct{}{}
 	return g
 }
@@ -45,10 +48,19 @@ func (s *Store) askForTurns(ctx context.Context) error {
 
 // runTurns gives turns until the store is closed.
 func (s *Store) runTurns() {
+	g := s.turns
+	var whole <-chan time.Time
 	for {
 		select {
-		case <-s.turns.notify:
+		case <-g.notify:
 			s.insist(s.background)
+		case <-g.missing:
+			if whole == nil {
+				whole = time.After(g.arrivals.wholeIn(time.Now()))
+			}
+		case <-whole:
+			whole = nil
+			g.ask()
 		case <-s.background.Done():
 			return
 		}
@@ -134,15 +146,25 @@ func (s *Store) tellOthers() {
 	}
 }
 
+// lookFrom is the arrival with which a look begins. Where it may miss one, a look at all of them follows.
+func (g *turnGiver) lookFrom() int64 {
+	from := g.arrivals.from(time.Now())
+	if from > 0 {
+		poke(g.missing)
+	}
+	return from
+}
+
 // claimedTurns notes that a claim has found no more jobs than it got.
 func (g *turnGiver) claimedTurns() { g.untold.Store(0) }
 
 // giveOnce gives turns once, unless somebody else does. more says that there is more to look at.
 func (s *Store) giveOnce(ctx context.Context) (given, more bool, err error) {
+	from := s.turns.lookFrom()
 	var q quickTurns
 	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		batch := &pgx.Batch{}
-		q = quickTurns{}
+		q = quickTurns{from: from}
 		q.queue(s, batch)
 		return conn.SendBatch(ctx, batch).Close() // where it fails, the pool closes the connection, and so the transaction
 	})
@@ -152,17 +174,20 @@ func (s *Store) giveOnce(ctx context.Context) (given, more bool, err error) {
 	if q.shows() {
 		s.tellTurns()
 	}
-	if !q.mine || !q.rest {
-		return q.mine, q.more, nil
+	if !q.rest { // else there may be some before the last that was taken
+		s.turns.arrivals.took(time.Now(), q.last)
 	}
-	return s.giveSlowly(ctx, nil)
+	if !q.mine || !q.rest {
+		return q.mine, q.more && q.mine, nil // else it is for whoever was giving turns
+	}
+	return s.giveSlowly(ctx, nil, from)
 }
 
 // giveSlowly gives turns at all gates. started are jobs whose start is to be counted: then it waits for others who give turns.
-func (s *Store) giveSlowly(ctx context.Context, started idList) (given, more bool, err error) {
+func (s *Store) giveSlowly(ctx context.Context, started idList, from int64) (given, more bool, err error) {
 	var t giving
 	err = s.run(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		t = newGiving(s, conn)
+		t = newGiving(s, conn, from)
 		return t.run(ctx, started)
 	})
 	if err != nil {
@@ -177,26 +202,23 @@ func (s *Store) giveSlowly(ctx context.Context, started idList) (given, more boo
 // quickTurns is a transaction that gives turns at the gates of kinds alone. It is sent as a whole, so the lock is held for
 // no longer than the server takes for it.
 type quickTurns struct {
-	mine  bool // nobody else was giving turns
-	taken int  // words that had been left
-	made  int  // jobs that became ready
-	rest  bool // there was word that it cannot deal with
-	more  bool // there is word now
+	mine  bool  // nobody else was giving turns
+	taken int   // words that had been left
+	made  int   // jobs that became ready
+	rest  bool  // there was word that it cannot deal with
+	more  bool  // there is word now
+	from  int64 // the first arrival that is looked at
+	last  int64 // that was taken
 }
 
 func (q *quickTurns) queue(s *Store, batch *pgx.Batch) {
 	batch.Queue("begin")
 	batch.Queue(seizeTurns, s.schema.lock("turns"))
-	batch.Queue(s.sql.giveQuickly, turnsAtOnce-1, arrivalsAtOnce).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&q.mine, &q.taken, &q.made, &q.rest)
+	batch.Queue(s.sql.giveQuickly, turnsAtOnce-1, arrivalsAtOnce, q.from).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&q.mine, &q.taken, &q.made, &q.rest, &q.last)
 	})
 	batch.Queue("commit")
-	var token *time.Duration
-	batch.Queue(s.sql.anyArrival).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(&q.more, &token)
-		q.more = q.more && q.mine // else it is for whoever was giving turns
-		return err
-	})
+	s.queueAnyArrival(batch, q.from, &q.more, new(*time.Duration))
 }
 
 // shows reports that claims may find jobs: some were made ready, or somebody else has dealt with what was left here.

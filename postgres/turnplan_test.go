@@ -147,7 +147,7 @@ func TestLongLinesAreNotRead(t *testing.T) {
 		args      []any
 		most      int
 	}{
-		"give quickly": {s.sql.giveQuickly, []any{turnsAtOnce - 1, arrivalsAtOnce}, 200},
+		"give quickly": {s.sql.giveQuickly, []any{turnsAtOnce - 1, arrivalsAtOnce, int64(0)}, 200},
 		"pass kinds":   {s.sql.passKinds, []any{[]int32{1}, []int32{40}, turnsAtOnce, []int32{-1}}, 200},
 		"pass keys":    {s.sql.passKeys, []any{one("l7"), []int32{2}, turnsAtOnce}, 100},
 		"pass orders":  {s.sql.passOrders, []any{one("o7")}, 100},

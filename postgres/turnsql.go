@@ -16,11 +16,11 @@ const (
     from {s}.kind_limit order by kind, source desc) l
   where unrated and most between 1 and $1
 ), word as materialized (
-  select a.n, h.kind from (select n, job_id, okey, lkey, kind from {s}.arrival order by n limit $2) a
+  select a.n, h.kind from (select n, job_id, okey, lkey, kind from {s}.arrival where n >= $3 order by n limit $2) a
   left join held h on h.kind = a.kind and a.job_id is null and a.okey is null and a.lkey is null
 ), taken as (
   delete from {s}.arrival a using word w
-  where a.n = w.n and w.kind is not null and current_setting('pawl.turns', true) = 'true' returning w.kind
+  where a.n = w.n and w.kind is not null and current_setting('pawl.turns', true) = 'true' returning w.kind, a.n
 ), free as materialized (
   select h.kind, h.most - (select count(*) from (select 1 from {s}.turn t where t.kind = h.kind and t.stage = 3 limit h.most) t) as n
   from held h where h.kind in (select kind from taken)
@@ -35,12 +35,12 @@ const (
   update {s}.job j set run_at = null, ready_at = now(), seq = p.seq from placed p where j.id = p.job_id and j.run_at is not null returning 1
 )
 select current_setting('pawl.turns', true) = 'true', (select count(*) from taken), (select count(*) from made),
-  exists (select 1 from word where kind is null) or exists (select 1 from {s}.rate where next_at <= now())`
+  exists (select 1 from word where kind is null) or exists (select 1 from {s}.rate where next_at <= now()), (select coalesce(max(n), 0) from taken)`
 
 	// Who finds somebody else at it leaves the rest to him: he looks once more when he has let go of the lock. The first row
 	// says that nobody else is.
 	takeArrivals = `with taken as (
-  delete from {s}.arrival where current_setting('pawl.turns', true) = 'true' and n in (select n from {s}.arrival order by n limit $1)
+  delete from {s}.arrival where current_setting('pawl.turns', true) = 'true' and n in (select n from {s}.arrival where n >= $2 order by n limit $1)
   returning n, job_id, okey, lkey, kind
 )
 select 0, null, null, null, null where current_setting('pawl.turns', true) = 'true' union all select n, job_id, okey, lkey, kind from taken`
@@ -114,7 +114,4 @@ where t.job_id = u.id and t.stage = 3 and t.pending returning t.kind`
 	insertJobArrivals = `insert into {s}.arrival (job_id) select id from unnest($1::uuid[]) u (id)`
 	lookAgain         = `insert into {s}.arrival (lkey, kind) select nullif(lkey, '00000000-0000-0000-0000-000000000000'), kind
 from unnest($1::uuid[], $2::int[]) t (lkey, kind)`
-
-	// Whether turns are to be given, and the time until the next token.
-	anyArrival = `select exists (select 1 from {s}.arrival), (select least(next_at - now(), interval '10000 days') from {s}.rate where next_at is not null order by next_at limit 1)`
 )
