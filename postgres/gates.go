@@ -8,7 +8,7 @@ import (
 	"github.com/pawljobs/pawl"
 )
 
-// gates are the lines of one sort that are to be looked at, in a fixed order.
+// gates are the lines of one sort that are to be looked at, in any order: one gives turns at a time.
 func (t *giving) gates(is func(lines) bool) (ids idList, kinds []int32) {
 	for l := range t.dirty {
 		if is(l) {

@@ -160,6 +160,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 	s.enqueues = newGrouper()
 	s.workers.Go(s.runGroups)
 	s.workers.Go(s.runTurns)
+	s.workers.Go(s.tellOthers)
 	s.workers.Go(s.watchUntaken)
 	s.workers.Go(s.watchSwapped)
 	s.workers.Go(s.runCounts)

@@ -15,10 +15,10 @@ type turnGiver struct {
 	allowed bool          // this principal has the rights; else hosts are left word
 	turn    chan struct{} // holds a token while nobody gives turns
 	notify  chan struct{}
-	asked   atomic.Int64 // calls so far
-	served  atomic.Int64 // of them; written by whoever holds the token
-	untold  atomic.Int64 // since when there may be ready jobs that only this process has been told of, in Unix nanoseconds; 0: there are none
-	telling atomic.Bool  // a timer looks at it
+	asked   atomic.Int64  // calls so far
+	served  atomic.Int64  // of them; written by whoever holds the token
+	untold  atomic.Int64  // since when there may be ready jobs that only this process has been told of, in Unix nanoseconds; 0: there are none
+	telling chan struct{} // is poked when there are
 	untaken *untaken
 
 	arrivals arrivalMarks
@@ -26,7 +26,7 @@ type turnGiver struct {
 }
 
 func newTurnGiver() *turnGiver {
-	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1), missing: make(chan struct{}, 1), untaken: newUntaken()}
+	g := &turnGiver{turn: make(chan struct{}, 1), notify: make(chan struct{}, 1), missing: make(chan struct{}, 1), telling: make(chan struct{}, 1), untaken: newUntaken()}
 	g.turn <- struct{}{}
 	return g
 }
@@ -125,24 +125,29 @@ const tellTurnsAfter = 100 * time.Millisecond
 // tellTurns wakes this process's hosts, and later those of others, if these do not claim what has become ready.
 func (s *Store) tellTurns() {
 	s.waker.signal()
-	s.turns.untold.CompareAndSwap(0, time.Now().UnixNano())
-	if s.turns.telling.CompareAndSwap(false, true) {
-		time.AfterFunc(tellTurnsAfter, s.tellOthers)
+	if s.turns.untold.CompareAndSwap(0, time.Now().UnixNano()) {
+		poke(s.turns.telling)
 	}
 }
 
+// tellOthers wakes the hosts of others, until the store is closed.
 func (s *Store) tellOthers() {
 	g := s.turns
-	g.telling.Store(false)
-	since := g.untold.Load()
-	switch left := tellTurnsAfter - time.Duration(time.Now().UnixNano()-since); {
-	case since == 0 || s.background.Err() != nil:
-	case left > 0:
-		if g.telling.CompareAndSwap(false, true) {
-			time.AfterFunc(left, s.tellOthers)
+	for {
+		select {
+		case <-g.telling:
+		case <-s.background.Done():
+			return
 		}
-	case g.untold.CompareAndSwap(since, 0):
-		poke(s.waker.unsent)
+		for since := g.untold.Load(); since != 0; since = g.untold.Load() {
+			if left := tellTurnsAfter - time.Since(time.Unix(0, since)); left > 0 {
+				if !wait(s.background, left) {
+					return
+				}
+			} else if g.untold.CompareAndSwap(since, 0) {
+				poke(s.waker.unsent)
+			}
+		}
 	}
 }
 
