@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,19 +43,27 @@ type arrivalMark struct {
 func (a *arrivalMarks) from(now time.Time) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.trim(now)
 	if !now.Before(a.nextWhole) || len(a.marks) == 0 {
 		return 0
 	}
-	for len(a.marks) > 1 && now.Sub(a.marks[1].at) >= arrivalsNear {
-		a.marks = a.marks[1:]
-	}
 	return a.marks[0].n
+}
+
+// trim forgets the marks before the one that looks begin with.
+func (a *arrivalMarks) trim(now time.Time) {
+	old := 0
+	for old+1 < len(a.marks) && now.Sub(a.marks[old+1].at) >= arrivalsNear {
+		old++
+	}
+	a.marks = slices.Delete(a.marks, 0, old)
 }
 
 // took notes that what was up to a number, of what is seen by now, has been taken.
 func (a *arrivalMarks) took(now time.Time, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.trim(now)
 	if last := len(a.marks) - 1; n > 0 && (last < 0 || n > a.marks[last].n && now.Sub(a.marks[last].at) >= arrivalsApart) {
 		a.marks = append(a.marks, arrivalMark{now, n})
 	}

@@ -49,4 +49,12 @@ func TestWhereArrivalsAreLookedFor(t *testing.T) {
 	check("a sweep", 0)
 	a.walked(now, 0)
 	check("after vacuum", 0)
+
+	for n := range int64(1000) {
+		pass(arrivalsApart)
+		a.took(now, 1000+n)
+	}
+	if most := int(arrivalsNear/arrivalsApart) + 2; len(a.marks) > most {
+		t.Errorf("%d marks are kept, while all walks are quick; want at most %d", len(a.marks), most)
+	}
 }

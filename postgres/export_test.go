@@ -56,6 +56,8 @@ func (s *Store) ForgetLimits() { s.forgetLimits() }
 
 // PassArrivals has looks begin behind what was taken by now, for so long, as they do where the way there is long.
 func (s *Store) PassArrivals(long time.Duration) {
+	<-s.turns.turn // a look under way would change it
+	defer func() { s.turns.turn <- struct{}{} }()
 	a := &s.turns.arrivals
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,6 +14,8 @@ func batchRedriven(f *fixture) {
 	batch := f.openOf(2)
 	jobs := f.claimExactly(session, 2)
 	letter := f.die(session, jobs[0])
+	f.equal("the batch of the letter", letter.Batch, batch)
+	f.picks("batch", pawl.LetterFilter{Batch: batch}, letter.ID)
 	f.enqueue(f.again(letter))
 	f.done(session, f.claimOne(session))
 	f.sweep(session)
